@@ -1,0 +1,40 @@
+// The Grappler optimizer "grappler_go".
+#ifndef GRAPPLER_GO_CC_GRAPPLER_GO_PASS_H_
+#define GRAPPLER_GO_CC_GRAPPLER_GO_PASS_H_
+
+#include <string>
+
+#include "cc/options.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
+
+namespace grappler_go {
+
+inline constexpr char kPassName[] = "grappler_go";
+
+// Reads the graph, lets the planners decide, and writes the best plan if it is predicted to pay. Any failure leaves
+// the graph as it was and is logged once; with `fail_on_error` it is returned. A second run changes nothing. Leaves
+// alone: bodies of library functions and of tf.data's (they run where their caller is), graphs that it has planned,
+// and whatever one device or no movable op leaves without a choice.
+class GrapplerGoPass : public tensorflow::grappler::CustomGraphOptimizer {
+ public:
+  absl::Status Init(
+      const tensorflow::RewriterConfig_CustomGraphOptimizer* config = nullptr) override;
+  std::string name() const override { return kPassName; }
+  bool UsesFunctionLibrary() const override { return true; }
+  absl::Status Optimize(tensorflow::grappler::Cluster* cluster,
+                        const tensorflow::grappler::GrapplerItem& item,
+                        tensorflow::GraphDef* optimized) override;
+
+ private:
+  // The rewritten graph, or nothing where the graph should stay.
+  absl::StatusOr<bool> TryOptimize(tensorflow::grappler::Cluster* cluster,
+                                   const tensorflow::grappler::GrapplerItem& item,
+                                   tensorflow::GraphDef* optimized) const;
+
+  Options options_;
+  absl::Status init_status_;
+};
+
+}  // namespace grappler_go
+
+#endif  // GRAPPLER_GO_CC_GRAPPLER_GO_PASS_H_

@@ -1,0 +1,241 @@
+#include "cc/policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "tensorflow/cc/saved_model/constants.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/path.h"
+#include "tensorflow/core/public/session.h"
+
+namespace grappler_go {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::SignatureDef;
+using tensorflow::Tensor;
+using tensorflow::TensorShape;
+
+constexpr char kServing[] = "serving_default";
+constexpr char kFeatureTable[] = "feature_table";
+constexpr char kServeTag[] = "serve";
+
+// The policy's own session: never optimised by this pass (no recursion), with its own small thread pool, off the
+// GPU that the program uses.
+tensorflow::SessionOptions PolicySessionOptions() {
+  tensorflow::SessionOptions options;
+  tensorflow::ConfigProto& config = options.config;
+  config.set_use_per_session_threads(true);
+  config.set_inter_op_parallelism_threads(1);
+  (*config.mutable_device_count())["GPU"] = 0;
+  auto& graph_options = *config.mutable_graph_options();
+  graph_options.mutable_rewrite_options()->set_disable_meta_optimizer(true);
+  return options;
+}
+
+template <typename T>
+Tensor MakeTensor(DataType type, const TensorShape& shape, const std::vector<T>& values) {
+  Tensor tensor(type, shape);
+  std::memcpy(tensor.data(), values.data(), values.size() * sizeof(T));
+  return tensor;
+}
+
+absl::StatusOr<const SignatureDef*> FindSignature(const tensorflow::SavedModelBundle& bundle,
+                                                  const std::string& name,
+                                                  const std::string& directory) {
+  const auto it = bundle.meta_graph_def.signature_def().find(name);
+  if (it == bundle.meta_graph_def.signature_def().end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("policy '", directory, "' has no signature '", name, "'"));
+  }
+  return &it->second;
+}
+
+absl::Status CheckFeatureTable(const tensorflow::SavedModelBundle& bundle,
+                               const std::string& directory) {
+  const absl::StatusOr<const SignatureDef*> signature =
+      FindSignature(bundle, kFeatureTable, directory);
+  if (!signature.ok()) return signature.status();
+  const auto output = (*signature)->outputs().find("names");
+  if (output == (*signature)->outputs().end()) {
+    return absl::InvalidArgumentError(absl::StrCat("policy '", directory, "': signature '",
+                                                   kFeatureTable, "' has no output 'names'"));
+  }
+  std::vector<Tensor> outputs;
+  const absl::Status status = bundle.GetSession()->Run({}, {output->second.name()}, {}, &outputs);
+  if (!status.ok()) return status;
+  const std::vector<std::string> ours = FeatureTable();
+  if (outputs[0].dtype() != tensorflow::DT_STRING || outputs[0].dims() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("policy '", directory, "': feature table is not a list of names"));
+  }
+  const auto theirs = outputs[0].vec<tensorflow::tstring>();
+  for (size_t i = 0; i < std::max<size_t>(ours.size(), theirs.size()); ++i) {
+    const std::string want = i < ours.size() ? ours[i] : "nothing";
+    const std::string got =
+        i < static_cast<size_t>(theirs.size()) ? std::string(theirs(i)) : "nothing";
+    if (want != got) {
+      return absl::InvalidArgumentError(absl::StrCat("policy '", directory, "': feature ", i,
+                                                     " is '", got, "', this library has '", want,
+                                                     "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+struct CacheEntry {
+  int64_t mtime_ns = 0;
+  std::shared_ptr<const Policy> policy;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Policy>> Policy::Load(const std::string& directory) {
+  static absl::Mutex mutex(absl::kConstInit);
+  static auto* const cache = new std::map<std::string, CacheEntry>();
+  const std::string file =
+      tensorflow::io::JoinPath(directory, tensorflow::kSavedModelFilenamePb);
+  tensorflow::FileStatistics stat;
+  absl::Status status = tensorflow::Env::Default()->Stat(file, &stat);
+  if (!status.ok()) {
+    return absl::NotFoundError(
+        absl::StrCat("policy '", directory, "' cannot be read: ", status.message()));
+  }
+  absl::MutexLock lock(&mutex);
+  CacheEntry& entry = (*cache)[directory];
+  if (entry.policy != nullptr && entry.mtime_ns == stat.mtime_nsec) return entry.policy;
+  auto policy = std::make_shared<Policy>();
+  policy->directory_ = directory;
+  status = tensorflow::LoadSavedModel(PolicySessionOptions(), tensorflow::RunOptions(), directory,
+                                      {kServeTag}, &policy->bundle_);
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("policy '", directory,
+                                                    "' cannot be loaded: ", status.message()));
+  }
+  const absl::StatusOr<const SignatureDef*> serving =
+      FindSignature(policy->bundle_, kServing, directory);
+  if (!serving.ok()) return serving.status();
+  status = CheckFeatureTable(policy->bundle_, directory);
+  if (!status.ok()) return status;
+  entry = {stat.mtime_nsec, policy};
+  return entry.policy;
+}
+
+absl::StatusOr<std::vector<float>> Policy::Score(const Problem& problem) const {
+  const Features features = ExtractFeatures(problem);
+  const int64_t n = problem.graph->num_nodes();
+  const int64_t d = problem.devices->size();
+  const int64_t e = static_cast<int64_t>(features.edge_source.size());
+  const auto width = [](absl::Span<const FeatureSpec> specs) {
+    return static_cast<int64_t>(specs.size());
+  };
+  const auto floats = [](const TensorShape& shape, const std::vector<float>& values) {
+    return MakeTensor(tensorflow::DT_FLOAT, shape, values);
+  };
+  const auto ints = [](int64_t size, const std::vector<int32_t>& values) {
+    return MakeTensor(tensorflow::DT_INT32, TensorShape({size}), values);
+  };
+  const std::map<std::string, Tensor> values = {
+      {"node_features", floats({n, width(NodeFeatures())}, features.node)},
+      {"op_type", ints(n, features.op_type)},
+      {"edge_source", ints(e, features.edge_source)},
+      {"edge_target", ints(e, features.edge_target)},
+      {"edge_features", floats({e, width(EdgeFeatures())}, features.edge)},
+      {"device_features", floats({d, width(DeviceFeatures())}, features.device)},
+      {"node_device_features", floats({n, d, width(NodeDeviceFeatures())}, features.node_device)},
+      {"node_device_mask", floats({n, d}, features.mask)},
+      {"link_features", floats({d, d, width(LinkFeatures())}, features.link)},
+  };
+  const absl::StatusOr<const SignatureDef*> found = FindSignature(bundle_, kServing, directory_);
+  if (!found.ok()) return found.status();
+  const SignatureDef& signature = **found;
+  std::vector<std::pair<std::string, Tensor>> inputs;
+  for (const auto& [name, info] : signature.inputs()) {
+    const auto it = values.find(name);
+    if (it == values.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("policy '", directory_, "' asks for an unknown input '", name, "'"));
+    }
+    if (info.dtype() != it->second.dtype()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("policy '", directory_, "': input '", name, "' has the wrong type"));
+    }
+    inputs.emplace_back(info.name(), it->second);
+  }
+  const auto output = signature.outputs().find("placement_logits");
+  if (output == signature.outputs().end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("policy '", directory_, "' has no output 'placement_logits'"));
+  }
+  std::vector<Tensor> outputs;
+  const absl::Status status =
+      bundle_.GetSession()->Run(inputs, {output->second.name()}, {}, &outputs);
+  if (!status.ok()) {
+    return absl::Status(status.code(),
+                        absl::StrCat("policy '", directory_, "' failed: ", status.message()));
+  }
+  const Tensor& logits = outputs[0];
+  if (logits.dtype() != tensorflow::DT_FLOAT || logits.shape() != TensorShape({n, d})) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("policy '", directory_, "': scores of shape ", logits.shape().DebugString(),
+                     ", expected [", n, ",", d, "]"));
+  }
+  std::vector<float> scores(static_cast<size_t>(n * d));
+  std::memcpy(scores.data(), logits.data(), scores.size() * sizeof(float));
+  for (const float score : scores) {
+    if (!std::isfinite(score)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("policy '", directory_, "': a score is not finite"));
+    }
+  }
+  return scores;
+}
+
+std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& logits, int samples,
+                              uint64_t seed) {
+  const Legality& legality = *problem.legality;
+  const int num_devices = problem.devices->size();
+  std::vector<double> scores(static_cast<size_t>(legality.num_groups()) * num_devices, 0.0);
+  for (int i = 0; i < problem.graph->num_nodes(); ++i) {
+    const int g = legality.group[i];
+    const double share = 1.0 / static_cast<double>(legality.members(g).size());
+    for (int d = 0; d < num_devices; ++d) {
+      scores[static_cast<size_t>(g) * num_devices + d] +=
+          share * logits[static_cast<size_t>(i) * num_devices + d];
+    }
+  }
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform(1e-12, 1.0);
+  std::vector<Placement> placements;
+  for (int k = 0; k < samples; ++k) {
+    Placement placement = legality.incoming;
+    for (int g = 0; g < legality.num_groups(); ++g) {
+      if (!legality.movable(g)) continue;
+      int best = -1;
+      double best_score = 0;
+      for (int d = 0; d < num_devices; ++d) {
+        if ((legality.group_mask[g] & DeviceBit(d)) == 0) continue;
+        // The largest of scores with Gumbel noise is a draw from their softmax.
+        const double noise = k == 0 ? 0 : -std::log(-std::log(uniform(random)));
+        const double score = scores[static_cast<size_t>(g) * num_devices + d] + noise;
+        if (best < 0 || score > best_score) {
+          best = d;
+          best_score = score;
+        }
+      }
+      for (const int32_t i : legality.members(g)) placement[i] = static_cast<int8_t>(best);
+    }
+    placements.push_back(std::move(placement));
+  }
+  return placements;
+}
+
+}  // namespace grappler_go

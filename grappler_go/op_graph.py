@@ -1,0 +1,179 @@
+"""A graph as the pass sees it: features, legality, heuristics and simulation, all from the C++ library."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2
+
+from grappler_go import _library, config
+
+FEATURE_NAMES = (
+    "node_features",
+    "op_type",
+    "edge_source",
+    "edge_target",
+    "edge_features",
+    "device_features",
+    "node_device_features",
+    "node_device_mask",
+    "link_features",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """Simulated steps of K placements on D devices.
+
+    Attributes:
+      step_us: step time in microseconds, f64 [K].
+      feasible: whether peak memory is within every device's limit, bool [K].
+      busy_us: compute time of each device's executor, copying included, f64 [K, D].
+      peak_bytes: peak memory, f64 [K, D].
+    """
+
+    step_us: np.ndarray
+    feasible: np.ndarray
+    busy_us: np.ndarray
+    peak_bytes: np.ndarray
+
+
+def feature_table() -> tuple[str, ...]:
+    """The names of all features in order, "node/log_bytes" and so on; a policy must have been trained on them."""
+    with tf.init_scope():
+        return tuple(_texts(_library.ops().grappler_go_feature_table()))
+
+
+class OpGraph:
+    """A GraphDef read for planning on given devices. Nodes are in a canonical topological order.
+
+    Attributes:
+      names, op_types, rules: of each op; a rule says why an op cannot move ("free" if it can). Length N.
+      devices: full device names in canonical order. Length D.
+      groups: ops with one number must share a device, i32 [N].
+      op_us: estimated compute time of each op on each device in microseconds, f32 [N, D].
+      critical_path_us, work_us: lower bounds of the step time in microseconds.
+    """
+
+    def __init__(
+        self,
+        graph_def: graph_pb2.GraphDef,
+        devices: Sequence[str],
+        *,
+        profile: str | None = None,
+        fetch: Iterable[str] = (),
+        feed: Iterable[str] = (),
+        costs: str = "",
+        override_user_devices: bool = False,
+        move_state: bool = False,
+    ):
+        """Reads the graph.
+
+        Args:
+          graph_def: the graph. Ops without a device count as where TensorFlow's placer would put them.
+          devices: full device names; they need not be attached.
+          profile: device profile, JSON text; None = built-in figures.
+          fetch: names of fetched ops or tensors.
+          feed: names of fed ops or tensors; those ops stay.
+          costs: file of measured op times, JSON; "" = analytical estimates.
+          override_user_devices: ops with a device that the user asked for may move too.
+          move_state: the graph has not run yet, so variables may move together with their users.
+
+        Raises:
+          tf.errors.InvalidArgumentError: a malformed graph, device name, profile or costs file.
+        """
+        self._ops = _library.ops()
+        fetch, feed = list(fetch), list(feed)
+        with tf.init_scope():
+            self._handle = self._ops.grappler_go_open(
+                graph_def.SerializeToString(),
+                tf.constant(list(devices), tf.string),
+                tf.constant(fetch, tf.string, shape=[len(fetch)]),
+                tf.constant(feed, tf.string, shape=[len(feed)]),
+                profile or "",
+                costs,
+                override_user_devices=override_user_devices,
+                move_state=move_state,
+            )
+            info = self._ops.grappler_go_info(self._handle)
+        self.names = _texts(info.names)
+        self.op_types = _texts(info.ops)
+        self.rules = _texts(info.rules)
+        self.devices = _texts(info.devices)
+        self.groups: np.ndarray = info.groups.numpy()
+        self.op_us: np.ndarray = info.op_us.numpy()
+        self.critical_path_us, self.work_us = (float(us) for us in info.bound_us.numpy())
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of ops."""
+        return len(self.names)
+
+    @property
+    def num_devices(self) -> int:
+        """The number of devices."""
+        return len(self.devices)
+
+    def features(self) -> dict[str, np.ndarray]:
+        """The inputs of a policy by name: N ops, E edges, D devices; widths as in `feature_table`."""
+        with tf.init_scope():
+            values = self._ops.grappler_go_features(self._handle)
+        return {name: value.numpy() for name, value in zip(FEATURE_NAMES, values, strict=True)}
+
+    def heuristic(self, name: str, *, seed: int = 0, transfer_weight: float = 1.0) -> np.ndarray:
+        """The placement of a heuristic, i32 [N] device indices.
+
+        Args:
+          name: incoming, single_device (`seed` = which), random, m_etf or critical_path.
+          seed: of random, or the device of single_device.
+          transfer_weight: how shy of transfers the two list schedulers are, 1 = as the links are.
+        """
+        with tf.init_scope():
+            placement = self._ops.grappler_go_heuristic(
+                self._handle, heuristic=name, seed=seed, transfer_weight=transfer_weight
+            )
+        return placement.numpy()
+
+    def simulate(self, placements: np.ndarray) -> Simulation:
+        """Simulates a step of each placement, i32 [K, N]. Raises FailedPreconditionError for an illegal one."""
+        with tf.init_scope():
+            result = self._ops.grappler_go_simulate(self._handle, _matrix(placements))
+        return Simulation(
+            step_us=result.step_us.numpy(),
+            feasible=result.feasible.numpy().astype(bool),
+            busy_us=result.busy_us.numpy(),
+            peak_bytes=result.peak_bytes.numpy(),
+        )
+
+    def legal(self, placement: np.ndarray) -> str:
+        """ "" for a legal placement, i32 [N]; else the first violation in words."""
+        with tf.init_scope():
+            violations = self._ops.grappler_go_check(self._handle, _matrix(placement[None]))
+        return _texts(violations)[0]
+
+    def repair(self, placement: np.ndarray) -> np.ndarray:
+        """The nearest legal placement, i32 [N]: each group goes where most of its compute was wanted."""
+        with tf.init_scope():
+            return self._ops.grappler_go_repair(self._handle, _matrix(placement[None])).numpy()[0]
+
+    def choose(self, **options: Any) -> str:
+        """What the pass would decide with these options (see `enable`), as JSON text (see cc/report.h)."""
+        serialized = config.custom_optimizer(**options).SerializeToString()
+        with tf.init_scope():
+            return self._ops.grappler_go_choose(self._handle, serialized).numpy().decode()
+
+    def apply(self, plan_json: str) -> graph_pb2.GraphDef:
+        """The graph with a plan written into it. Raises an error for a plan that is not legal or not of this graph."""
+        with tf.init_scope():
+            serialized = self._ops.grappler_go_apply(self._handle, plan_json).numpy()
+        return graph_pb2.GraphDef.FromString(serialized)
+
+
+def _texts(tensor: Any) -> list[str]:
+    return [text.decode() for text in np.asarray(tensor)]
+
+
+def _matrix(placements: np.ndarray) -> tf.Tensor:
+    return tf.constant(np.asarray(placements, np.int32), tf.int32)
