@@ -95,6 +95,7 @@ absl::StatusOr<Options> ReadOptions(const ParameterMap& parameters) {
       {"keep_default", [&](auto& f, auto& v) { return ReadBool(f, v, o.keep_default); }},
       {"margin", [&](auto& f, auto& v) { return ReadShare(f, v, o.margin); }},
       {"samples", [&](auto& f, auto& v) { return ReadInt(f, v, 1, 4096, o.samples); }},
+      {"search", [&](auto& f, auto& v) { return ReadInt(f, v, -1, 1 << 30, o.search); }},
       {"seed", [&](auto& f, auto& v) { return ReadInt(f, v, 0, kMax, o.seed); }},
       {"policy", [&](auto& f, auto& v) { return ReadString(f, v, o.policy); }},
       {"profile", [&](auto& f, auto& v) { return ReadString(f, v, o.profile); }},

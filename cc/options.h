@@ -19,6 +19,7 @@ struct Options {
   bool keep_default = true;   // Keep the incoming graph unless a candidate is predicted better by `margin`.
   double margin = 0.05;       // A share of the incoming step time.
   int samples = 16;           // Placements drawn from the policy, and of `random`.
+  int search = -1;            // Simulated steps of local search from the best proposal; -1 = by graph size.
   int64_t seed = 0;
   std::string policy;         // A SavedModel; "" = the one shipped beside the library, "none" = no policy.
   std::string profile;        // Device profile, JSON text; "" = built-in figures.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "cc/cost_model.h"
 #include "cc/policy.h"
+#include "cc/search.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace grappler_go {
@@ -18,6 +19,9 @@ namespace {
 constexpr double kTransferWeights[] = {1, 2, 4, 8};
 // Levels of priority that a schedule distinguishes.
 constexpr int kPriorityLevels = 20;
+// Simulated ops that the search may spend by default: a few seconds.
+constexpr int64_t kSearchOps = 12'000'000;
+constexpr int kMaxSearchEvaluations = 20000;
 
 absl::StatusOr<std::vector<Placement>> Propose(const std::string& source, const Problem& problem,
                                                const Options& options) {
@@ -56,6 +60,12 @@ std::vector<int32_t> CriticalPathPriorities(const Problem& problem) {
     priority[i] = static_cast<int32_t>(rank[i] / longest * (kPriorityLevels - 1));
   }
   return priority;
+}
+
+int SearchEvaluations(const Problem& problem, const Options& options) {
+  if (options.search >= 0) return options.search;
+  return static_cast<int>(std::min<int64_t>(kMaxSearchEvaluations,
+                                            kSearchOps / (1 + problem.graph->num_nodes())));
 }
 
 bool Better(const StepEstimate& a, const StepEstimate& b) {
@@ -122,6 +132,32 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
     }
     result.step_us = source_best.step_us;
     result.feasible = result.tried > 0 && source_best.feasible;
+    choice.candidates.push_back(result);
+  }
+  const int evaluations = SearchEvaluations(problem, options);
+  if (evaluations > 0 && priority.empty() && !options.candidates.empty()) {
+    // From the best proposal, and from the incoming graph, whose locality no list scheduler may have kept.
+    const BlockLevels levels = Coarsen(problem);
+    CandidateResult result{"search"};
+    StepEstimate source_best;
+    std::vector<Placement> starts = {problem.legality->incoming};
+    if (found && plan.device != starts.front()) starts.push_back(plan.device);
+    for (const Placement& start : starts) {
+      const SearchResult searched =
+          Search(problem, levels, start, evaluations / static_cast<int>(starts.size()),
+                 static_cast<uint64_t>(options.seed), deadline_us, simulator);
+      if (result.tried == 0 || Better(searched.estimate, source_best)) {
+        source_best = searched.estimate;
+      }
+      result.tried += searched.evaluations;
+      if (!found || Better(searched.estimate, best)) {
+        found = true;
+        best = searched.estimate;
+        plan = {"search", searched.placement, {}, {}};
+      }
+    }
+    result.step_us = source_best.step_us;
+    result.feasible = source_best.feasible;
     choice.candidates.push_back(result);
   }
   const double needed_us = choice.incoming.step_us * (1 - options.margin);

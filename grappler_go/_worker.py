@@ -6,11 +6,8 @@ then ended, even by SIGKILL), and writes one line to standard output once it lis
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import dataclasses
 import os
-import pathlib
 import select
 import socket
 import sys
@@ -18,64 +15,23 @@ import threading
 import typing
 from collections.abc import Sequence
 
-EXIT_PORT_TAKEN = 75  # EX_TEMPFAIL of sysexits.h: try again, on another port.
+from grappler_go import _worker_options
+
 _PARENT_POLL_S = 2.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Options:
-    """What all workers of a cluster have in common.
-
-    Attributes:
-      intra_op: threads that one op may use.
-      inter_op: ops that may run at once.
-      library: shared library to load, "" for none.
-      parent: process id of the parent; the worker ends when it has another one.
-    """
-
-    intra_op: int
-    inter_op: int
-    library: str
-    parent: int
-
-
-def command(*, ports: Sequence[int], task: int, core: int, options: Options) -> list[str]:
-    """Returns the arguments for the Python interpreter that start this worker."""
-    arguments = {
-        "ports": ",".join(map(str, ports)),
-        "task": task,
-        "core": core,
-        **dataclasses.asdict(options),
-    }
-    return ["-m", "grappler_go._worker", *(f"--{k}={v}" for k, v in arguments.items())]
-
-
-def default_library() -> pathlib.Path:
-    """Returns the path of the library that is built into this package."""
-    return pathlib.Path(__file__).resolve().parent / "_lib" / "libgrappler_go.so"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serves until the parent ends."""
-    flags = _parse(arguments)
+    options = _worker_options.parse(arguments)
     # Standard output is for the one line to the parent: what libraries print goes to the log.
     ready = os.dup(1)
     os.dup2(2, 1)
-    _end_with_parent(flags.parent)
-    _pin(flags.core)
-    server = _serve(flags)
+    _end_with_parent(options.parent)
+    _pin(options.core)
+    server = _serve(options)
     _refuse_other_machines()
     os.write(ready, b"ready\n")
     server.join()
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="grappler_go._worker")
-    parser.add_argument("--ports", required=True, help="port of each worker, comma separated")
-    parser.add_argument("--library", default="", help="shared library to load")
-    for name in ("task", "core", "intra_op", "inter_op", "parent"):
-        parser.add_argument(f"--{name}", type=int, required=True)
-    return parser.parse_args(arguments)
 
 
 def _end_with_parent(parent: int) -> None:
@@ -101,29 +57,29 @@ def _pin(core: int) -> None:
         os.sched_setaffinity(int(thread), {core})
 
 
-def _serve(flags: argparse.Namespace) -> typing.Any:
+def _serve(options: _worker_options.WorkerOptions) -> typing.Any:
     """Starts the server of this task."""
     import tensorflow as tf  # Only now: its thread pools count the cores that they may use.
 
-    if flags.library:
-        tf.load_library(flags.library)
-    ports = [int(port) for port in flags.ports.split(",")]
+    if options.library:
+        tf.load_library(options.library)
+    port = options.ports[options.task]
     try:
         return tf.distribute.Server(
-            {"worker": [f"127.0.0.1:{port}" for port in ports]},
+            {"worker": [f"127.0.0.1:{each}" for each in options.ports]},
             job_name="worker",
-            task_index=flags.task,
+            task_index=options.task,
             config=tf.compat.v1.ConfigProto(
-                intra_op_parallelism_threads=flags.intra_op,
-                inter_op_parallelism_threads=flags.inter_op,
+                intra_op_parallelism_threads=options.intra_op,
+                inter_op_parallelism_threads=options.inter_op,
                 device_count={"GPU": 0},
             ),
         )
     except tf.errors.OpError as error:
-        if _is_taken(ports[flags.task]):
-            sys.stderr.write(f"port {ports[flags.task]} is taken: {error}\n")
+        if _is_taken(port):
+            sys.stderr.write(f"port {port} is taken: {error}\n")
             sys.stderr.flush()
-            os._exit(EXIT_PORT_TAKEN)
+            os._exit(_worker_options.EXIT_PORT_TAKEN)
         raise
 
 

@@ -19,12 +19,12 @@ import time
 import types
 import typing
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
 import tensorflow as tf
 
-from grappler_go import _worker
+from grappler_go import _library, _worker_options
 
 _JOB = "worker"
 _LOG_LINES = 8
@@ -44,18 +44,29 @@ class _PortTaken(ClusterError):
 class _Worker:
     """One worker process and the log that it writes."""
 
-    def __init__(self, task: int, command: Sequence[str]):
-        self.task = task
+    def __init__(self, options: _worker_options.WorkerOptions):
+        self.task = options.task
         # An unnamed file: nothing to clean up, whichever way the parent ends.
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, *_worker_options.command(options)],
             stdin=subprocess.PIPE,  # Its end of file tells the worker that this process has ended.
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=_worker_environment(),
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers.
         )
+
+    def end(self, deadline: float) -> None:
+        """Waits for a process that was asked to end, kills it at the deadline, closes its files."""
+        try:
+            self.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self._log):
+            if stream is not None:
+                stream.close()
 
     def last_words(self) -> str:
         """Says how the worker ended and what it last logged."""
@@ -168,13 +179,11 @@ def local_cluster(
     if not chosen or not allowed.issuperset(chosen):
         raise ValueError(f"local_cluster: cores must be out of {sorted(allowed)}, got {chosen}")
     pinned = [chosen[task % len(chosen)] for task in range(n)]
-    options = _worker.Options(
-        intra_op=intra_op, inter_op=inter_op, library=_library_path(library), parent=os.getpid()
-    )
+    common = {"intra_op": intra_op, "inter_op": inter_op, "library": _library_path(library)}
     deadline = time.monotonic() + start_timeout_s
     for attempt in range(_PORT_ATTEMPTS):
         try:
-            return _start(pinned, options, deadline)
+            return _start(pinned, common, deadline)
         except _PortTaken as error:
             if attempt + 1 == _PORT_ATTEMPTS:
                 raise
@@ -182,14 +191,21 @@ def local_cluster(
     raise AssertionError("unreachable")
 
 
-def _start(cores: Sequence[int], options: _worker.Options, deadline: float) -> LocalCluster:
+def _start(
+    cores: Sequence[int], common: Mapping[str, typing.Any], deadline: float
+) -> LocalCluster:
     """Starts one worker a core on free ports, and ends them all if one of them fails."""
-    ports = _free_ports(len(cores))
+    ports = tuple(_free_ports(len(cores)))
     workers: list[_Worker] = []
     try:
         for task, core in enumerate(cores):
-            command = _worker.command(ports=ports, task=task, core=core, options=options)
-            workers.append(_Worker(task, [sys.executable, *command]))
+            workers.append(
+                _Worker(
+                    _worker_options.WorkerOptions(
+                        ports=ports, task=task, core=core, parent=os.getpid(), **common
+                    )
+                )
+            )
         _await_ready(workers, deadline)
         cluster = LocalCluster(workers, ports, cores)
         _await_devices(cluster, deadline)
@@ -219,8 +235,12 @@ def _await_devices(cluster: LocalCluster, deadline: float) -> None:
     """Asks the master for the devices: it answers once it has reached every worker."""
     timeout_ms = max(1, int(1000 * (deadline - time.monotonic())))
     config = tf.compat.v1.ConfigProto(operation_timeout_in_ms=timeout_ms)
+    graph = tf.Graph()
+    with graph.as_default():
+        nothing = tf.no_op()
     try:
-        with tf.compat.v1.Session(cluster.master, graph=tf.Graph(), config=config) as session:
+        with tf.compat.v1.Session(cluster.master, graph=graph, config=config) as session:
+            session.run(nothing)
             found = {device.name for device in session.list_devices()}
     except tf.errors.OpError as error:
         cluster.check()
@@ -237,12 +257,12 @@ def _check(workers: Sequence[_Worker]) -> None:
 
 
 def _raise_ended(worker: _Worker) -> typing.NoReturn:
-    if worker.process.wait() == _worker.EXIT_PORT_TAKEN:
+    if worker.process.wait() == _worker_options.EXIT_PORT_TAKEN:
         raise _PortTaken(worker.last_words())
     raise ClusterError(worker.last_words())
 
 
-def _raise_late(workers: typing.Iterable[_Worker]) -> typing.NoReturn:
+def _raise_late(workers: Iterable[_Worker]) -> typing.NoReturn:
     raise ClusterError(
         "; ".join(
             f"worker {worker.task} (pid {worker.process.pid}) did not answer in time; "
@@ -258,14 +278,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
         worker.process.terminate()
     deadline = time.monotonic() + _STOP_TIMEOUT_S
     for worker in workers:
-        try:
-            worker.process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            worker.process.kill()
-            worker.process.wait()
-        for stream in (worker.process.stdin, worker.process.stdout):
-            if stream is not None:
-                stream.close()
+        worker.end(deadline)
 
 
 def _stdout(worker: _Worker) -> typing.IO[bytes]:
@@ -277,7 +290,7 @@ def _library_path(library: str | None) -> str:
     """Returns the path of the library to load in the workers, or "" for none."""
     if library == "":
         return ""
-    path = _worker.default_library() if library is None else pathlib.Path(library)
+    path = _library.LIBRARY_PATH if library is None else pathlib.Path(library)
     if not path.is_file():
         raise FileNotFoundError(f"local_cluster: library {path} does not exist")
     return str(path)

@@ -22,6 +22,7 @@ OPTION_TYPES: dict[str, type] = {
     "profile": str,
     "report": str,
     "samples": int,
+    "search": int,
     "seed": int,
     "tasks": str,
 }
@@ -99,6 +100,7 @@ def enable(**options: Any) -> None:
         keep_default: keep the incoming graph unless a plan is predicted better by `margin` (True).
         margin: smallest gain worth a change, a share of the step time (0.05).
         samples: plans drawn from the policy (16). seed: of all draws (0).
+        search: simulated steps of local search from the best proposal; -1 = by graph size (-1).
         policy: directory of a policy SavedModel; "" = the shipped one, "none" = none.
         profile: device profile, JSON text; "" = built-in figures.
         costs: file of measured op times, JSON; "" = analytical estimates.

@@ -1,0 +1,242 @@
+#include "cc/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "tensorflow/core/platform/env.h"
+
+namespace grappler_go {
+namespace {
+
+// No block takes more than this share of the total compute.
+constexpr double kMaxBlockShare = 1.0 / 2;
+// Temperature of the annealing at its start, a share of the step time; it falls linearly.
+constexpr double kStartTemperature = 0.0005;
+
+struct Traffic {
+  int32_t a, b;  // Blocks, a < b.
+  double us;     // Mean transfer time between them if they are parted.
+};
+
+double MeanTransferUs(const DeviceSet& devices, double bytes) {
+  double us = 0;
+  int links = 0;
+  for (int s = 0; s < devices.size(); ++s) {
+    for (int t = 0; t < devices.size(); ++t) {
+      if (s == t) continue;
+      const Link& link = devices.link(s, t);
+      us += 2 * link.busy_us + link.latency_us + bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
+      ++links;
+    }
+  }
+  return links == 0 ? 0 : us / links;
+}
+
+// What it costs to part two movable blocks: the tensors between them, and the tensors that both read, which would
+// have to be sent to two places (as weights are). A tensor counts once for each reading block.
+std::vector<Traffic> BlockTraffic(const Problem& p, const std::vector<int32_t>& block_of) {
+  absl::flat_hash_map<int64_t, double> weights;
+  const double latency_us = MeanTransferUs(*p.devices, 0);
+  const double us_per_byte = (MeanTransferUs(*p.devices, 1e6) - latency_us) * 1e-6;
+  const auto add = [&](int a, int b, double us) {
+    if (a >= 0 && b >= 0 && a != b) {
+      weights[static_cast<int64_t>(std::min(a, b)) << 32 | std::max(a, b)] += us;
+    }
+  };
+  const auto block = [&](int node) { return block_of[p.legality->group[node]]; };
+  for (int t = 0; t < p.graph->num_tensors(); ++t) {
+    const int producer = p.graph->tensor_node[t];
+    if (p.legality->replicable[producer]) continue;
+    const double us = latency_us + p.graph->tensor_bytes[t] * us_per_byte;
+    int previous = -1;
+    for (int u = p.graph->use_offsets[t]; u < p.graph->use_offsets[t + 1]; ++u) {
+      const int reader = block(p.graph->uses[u]);
+      if (reader < 0 || reader == previous) continue;
+      add(block(producer), reader, us);
+      add(previous, reader, us);
+      previous = reader;
+    }
+  }
+  std::vector<Traffic> traffic;
+  traffic.reserve(weights.size());
+  for (const auto& [key, us] : weights) {
+    traffic.push_back({static_cast<int32_t>(key >> 32), static_cast<int32_t>(key & 0xffffffff), us});
+  }
+  return traffic;
+}
+
+}  // namespace
+
+BlockLevels Coarsen(const Problem& problem) {
+  const int num_devices = problem.devices->size();
+  std::vector<int32_t> block_of(problem.legality->num_groups(), -1);
+  std::vector<std::vector<int32_t>> blocks;
+  std::vector<double> work_us;
+  for (int g = 0; g < problem.legality->num_groups(); ++g) {
+    const auto members = problem.legality->members(g);
+    if (!problem.legality->movable(g) || problem.legality->replicable[members.front()]) continue;
+    block_of[g] = static_cast<int32_t>(blocks.size());
+    blocks.push_back({g});
+    double us = 0;
+    for (const int32_t i : members) us += problem.op_us[static_cast<size_t>(i) * num_devices];
+    work_us.push_back(us);
+  }
+  BlockLevels levels;
+  if (blocks.empty()) return levels;
+  levels.push_back(blocks);
+  const double max_us = kMaxBlockShare * std::accumulate(work_us.begin(), work_us.end(), 0.0);
+  std::vector<Traffic> traffic = BlockTraffic(problem, block_of);
+  while (blocks.size() > 1) {
+    // Small blocks with heavy traffic first, as a matching: each block is joined at most once a level.
+    const double floor_us = max_us / static_cast<double>(blocks.size());
+    const auto gain = [&](const Traffic& t) {
+      return t.us / (floor_us + work_us[t.a]) / (floor_us + work_us[t.b]);
+    };
+    std::sort(traffic.begin(), traffic.end(), [&](const Traffic& x, const Traffic& y) {
+      const double gx = gain(x), gy = gain(y);
+      return gx > gy || (gx == gy && std::make_pair(x.a, x.b) < std::make_pair(y.a, y.b));
+    });
+    std::vector<int32_t> joined(blocks.size(), -1);
+    std::vector<std::vector<int32_t>> next;
+    std::vector<double> next_us;
+    for (const Traffic& t : traffic) {
+      if (joined[t.a] >= 0 || joined[t.b] >= 0 || work_us[t.a] + work_us[t.b] > max_us) continue;
+      joined[t.a] = joined[t.b] = static_cast<int32_t>(next.size());
+      next.push_back(blocks[t.a]);
+      next.back().insert(next.back().end(), blocks[t.b].begin(), blocks[t.b].end());
+      next_us.push_back(work_us[t.a] + work_us[t.b]);
+    }
+    if (next.empty()) break;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      if (joined[b] >= 0) continue;
+      joined[b] = static_cast<int32_t>(next.size());
+      next.push_back(blocks[b]);
+      next_us.push_back(work_us[b]);
+    }
+    absl::flat_hash_map<int64_t, double> merged;
+    for (const Traffic& t : traffic) {
+      const int32_t a = joined[t.a], b = joined[t.b];
+      if (a != b) merged[static_cast<int64_t>(std::min(a, b)) << 32 | std::max(a, b)] += t.us;
+    }
+    traffic.clear();
+    for (const auto& [key, us] : merged) {
+      traffic.push_back(
+          {static_cast<int32_t>(key >> 32), static_cast<int32_t>(key & 0xffffffff), us});
+    }
+    blocks = std::move(next);
+    work_us = std::move(next_us);
+    levels.push_back(blocks);
+  }
+  return levels;
+}
+
+namespace {
+
+// The state of a search: the current placement, and the best one seen.
+class Walk {
+ public:
+  Walk(const Problem& problem, const Placement& start, Simulator& simulator)
+      : p_(problem), simulator_(simulator), current_(start) {
+    current_estimate_ = simulator.Run(start);
+    best_ = {start, current_estimate_, 1};
+  }
+
+  const SearchResult& best() const { return best_; }
+  int evaluations() const { return best_.evaluations; }
+
+  // Moves the block to `device`, as far as that is legal, and keeps that if the step gets at most `tolerance_us`
+  // slower. Returns whether it was kept.
+  bool Try(const std::vector<int32_t>& block, int8_t device, double tolerance_us) {
+    undo_.clear();
+    for (const int32_t g : block) {
+      const int8_t had = current_[p_.legality->members(g).front()];
+      if (had == device || (p_.legality->group_mask[g] & DeviceBit(device)) == 0) continue;
+      undo_.emplace_back(g, had);
+      SetGroup(g, device);
+    }
+    if (undo_.empty()) return false;
+    const StepEstimate estimate = simulator_.Run(current_);
+    ++best_.evaluations;
+    const bool keep = estimate.feasible > current_estimate_.feasible ||
+                      (estimate.feasible == current_estimate_.feasible &&
+                       estimate.step_us <= current_estimate_.step_us + tolerance_us);
+    if (!keep) {
+      for (const auto& [g, had] : undo_) SetGroup(g, had);
+      return false;
+    }
+    current_estimate_ = estimate;
+    if (estimate.feasible > best_.estimate.feasible ||
+        (estimate.feasible == best_.estimate.feasible &&
+         estimate.step_us < best_.estimate.step_us)) {
+      best_.placement = current_;
+      best_.estimate = estimate;
+    }
+    return true;
+  }
+
+ private:
+  void SetGroup(int g, int8_t device) {
+    for (const int32_t i : p_.legality->members(g)) current_[i] = device;
+  }
+
+  const Problem& p_;
+  Simulator& simulator_;
+  Placement current_;
+  StepEstimate current_estimate_;
+  SearchResult best_;
+  std::vector<std::pair<int32_t, int8_t>> undo_;  // Group and the device it had.
+};
+
+}  // namespace
+
+SearchResult Search(const Problem& problem, const BlockLevels& levels, const Placement& start,
+                    int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator) {
+  Walk walk(problem, start, simulator);
+  if (levels.empty()) return walk.best();
+  const auto late = [&] {
+    return deadline_us > 0 && tensorflow::Env::Default()->NowMicros() > deadline_us;
+  };
+  std::mt19937_64 random(seed);
+  const uint64_t num_devices = static_cast<uint64_t>(problem.devices->size());
+  // From coarse to fine: every block to every device, as long as that helps. Coarse levels have few blocks, so
+  // they take what they need; finer ones share what is left.
+  const int descent = evaluations / 2;
+  for (size_t level = levels.size(); level-- > 0;) {
+    std::vector<int32_t> order(levels[level].size());
+    std::iota(order.begin(), order.end(), 0);
+    const int share = (descent - walk.evaluations()) / static_cast<int>(level + 1);
+    const int limit = walk.evaluations() + std::max(0, share);
+    for (bool improved = true; improved;) {
+      improved = false;
+      std::shuffle(order.begin(), order.end(), random);
+      for (const int32_t b : order) {
+        for (uint64_t d = 0; d < num_devices; ++d) {
+          if (walk.evaluations() >= limit || late()) break;
+          const double before = walk.best().estimate.step_us;
+          walk.Try(levels[level][b], static_cast<int8_t>(d), 0);
+          improved = improved || walk.best().estimate.step_us < before;
+        }
+      }
+      if (walk.evaluations() >= limit || late()) break;
+    }
+  }
+  // Then annealing over all levels at once.
+  std::uniform_real_distribution<double> uniform(1e-12, 1.0);
+  const int begin = walk.evaluations();
+  for (int tries = 0; walk.evaluations() < evaluations && tries < 4 * evaluations; ++tries) {
+    if (late()) break;
+    const double progress = static_cast<double>(walk.evaluations() - begin) / evaluations;
+    const double temperature = kStartTemperature * walk.best().estimate.step_us * (1 - progress);
+    const auto& level = levels[random() % levels.size()];
+    // An accepted rise of x has the probability exp(-x / temperature).
+    walk.Try(level[random() % level.size()], static_cast<int8_t>(random() % num_devices),
+             -temperature * std::log(uniform(random)));
+  }
+  return walk.best();
+}
+
+}  // namespace grappler_go

@@ -1,0 +1,32 @@
+// Local search in the simulator: improves the best of the proposed placements by moving blocks of ops.
+#ifndef GRAPPLER_GO_CC_SEARCH_H_
+#define GRAPPLER_GO_CC_SEARCH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/heuristics.h"
+#include "cc/simulator.h"
+
+namespace grappler_go {
+
+// Nested blocks of movable groups: level 0 has each group by itself, each next level joins pairs that are dear to
+// part (heaviest traffic for their compute). By level: the blocks, each a list of groups.
+using BlockLevels = std::vector<std::vector<std::vector<int32_t>>>;
+BlockLevels Coarsen(const Problem& problem);
+
+struct SearchResult {
+  Placement placement;
+  StepEstimate estimate;
+  int evaluations = 0;
+};
+
+// Multilevel descent and then simulated annealing from `start`, `evaluations` simulated steps in all: a block goes to
+// another device, coarse blocks first, and back unless that helped. Deterministic by `seed`. Stops early past `deadline_us` (0 = none). The result is never worse
+// than `start`.
+SearchResult Search(const Problem& problem, const BlockLevels& levels, const Placement& start,
+                    int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator);
+
+}  // namespace grappler_go
+
+#endif  // GRAPPLER_GO_CC_SEARCH_H_
