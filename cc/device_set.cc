@@ -18,8 +18,8 @@ using tensorflow::DeviceNameUtils;
 
 constexpr absl::string_view kWhat = "device profile";
 
-// One core of a current server processor, and a P100 at the fraction of its peak that dense layers reach
-// (9.3 TFLOP/s, 732 GB/s, 16 GiB on its data sheet). A calibrated profile replaces both.
+// One core of a current server processor, and a P100 at the fraction of its peak that dense layers
+// reach (9.3 TFLOP/s, 732 GB/s, 16 GiB on its data sheet). A calibrated profile replaces both.
 Device BuiltInDevice(absl::string_view type) {
   Device device;
   device.type = std::string(type);
@@ -42,8 +42,8 @@ Link MakeLink(double latency_us, double gb_per_s, double busy_us, double busy_gb
   return {latency_us, 1e-3 / gb_per_s, busy_us, busy_gb_per_s > 0 ? 1e-3 / busy_gb_per_s : 0};
 }
 
-// Within a process: host memory is shared, a GPU sits behind PCIe. Between processes: loopback or a data-centre
-// network through gRPC, which copies on the processor.
+// Within a process: host memory is shared, a GPU sits behind PCIe. Between processes: loopback or a
+// data-centre network through gRPC, which copies on the processor.
 Link BuiltInLink(const Device& source, const Device& target) {
   if (source.task != target.task) return MakeLink(400, 1.5, 100, 3);
   if (source.type == "CPU" && target.type == "CPU") return MakeLink(2, 1000, 1, 0);
@@ -60,11 +60,14 @@ absl::Status CheckKeys(const Struct& object, std::initializer_list<absl::string_
   return absl::OkStatus();
 }
 
-absl::Status ReadDevice(const Struct& fields, absl::string_view what, Device& device) {
-  absl::Status status = CheckKeys(fields,
-                                  {"matmul_gflops", "elementwise_gops", "memory_gb_per_s",
-                                   "launch_us", "memory_bytes"},
-                                  what);
+absl::Status ReadDevice(const Value& value, absl::string_view what, Device& device) {
+  if (value.kind_case() != Value::kStructValue) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is not an object"));
+  }
+  const Struct& fields = value.struct_value();
+  absl::Status status = CheckKeys(
+      fields, {"matmul_gflops", "elementwise_gops", "memory_gb_per_s", "launch_us", "memory_bytes"},
+      what);
   if (!status.ok()) return status;
   const std::pair<const char*, double*> rates[] = {{"matmul_gflops", &device.matmul_gflops},
                                                    {"elementwise_gops", &device.elementwise_gops},
@@ -94,10 +97,9 @@ absl::StatusOr<LinkRule> ReadLink(const Value& value, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is not an object"));
   }
   const Struct& fields = value.struct_value();
-  const absl::Status status =
-      CheckKeys(fields,
-                {"source", "target", "scope", "latency_us", "gb_per_s", "busy_us", "busy_gb_per_s"},
-                what);
+  const absl::Status status = CheckKeys(
+      fields, {"source", "target", "scope", "latency_us", "gb_per_s", "busy_us", "busy_gb_per_s"},
+      what);
   if (!status.ok()) return status;
   LinkRule rule;
   for (const auto& [name, text] : {std::pair<const char*, std::string*>{"source", &rule.source},
@@ -107,9 +109,17 @@ absl::StatusOr<LinkRule> ReadLink(const Value& value, absl::string_view what) {
     if (!read.ok()) return read.status();
     *text = *read;
   }
+  for (const auto& [name, type] :
+       {std::pair<const char*, const std::string*>{"source", &rule.source},
+        std::pair<const char*, const std::string*>{"target", &rule.target}}) {
+    if (*type != "CPU" && *type != "GPU") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": field '", name, "' is '", *type, "', must be CPU or GPU"));
+    }
+  }
   if (rule.scope != "local" && rule.scope != "remote") {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": field 'scope' is '", rule.scope,
-                                                   "', must be 'local' or 'remote'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": field 'scope' is '", rule.scope, "', must be 'local' or 'remote'"));
   }
   const absl::StatusOr<double> latency = NumberField(fields, "latency_us", 0, 0, what);
   const absl::StatusOr<double> rate = NumberField(fields, "gb_per_s", 1, 1e-6, what);
@@ -133,7 +143,8 @@ absl::StatusOr<Profile> ReadProfile(absl::string_view json) {
   if (json.empty()) return profile;
   const absl::StatusOr<Struct> object = ParseJsonObject(json, kWhat);
   if (!object.ok()) return object.status();
-  absl::Status status = CheckKeys(*object, {"version", "name", "source", "devices", "links"}, kWhat);
+  absl::Status status =
+      CheckKeys(*object, {"version", "name", "source", "devices", "links"}, kWhat);
   if (!status.ok()) return status;
   const absl::StatusOr<double> version = NumberField(*object, "version", 0, 0, kWhat);
   if (!version.ok()) return version.status();
@@ -143,19 +154,24 @@ absl::StatusOr<Profile> ReadProfile(absl::string_view json) {
   }
   const auto devices = object->fields().find("devices");
   if (devices != object->fields().end()) {
+    if (devices->second.kind_case() != Value::kStructValue) {
+      return absl::InvalidArgumentError(absl::StrCat(kWhat, ": field 'devices' is not an object"));
+    }
     for (const auto& [type, value] : devices->second.struct_value().fields()) {
       const auto known = profile.devices.find(type);
       if (known == profile.devices.end()) {
         return absl::InvalidArgumentError(
             absl::StrCat(kWhat, ": field 'devices' names type '", type, "', must be CPU or GPU"));
       }
-      status = ReadDevice(value.struct_value(), absl::StrCat(kWhat, ": devices.", type),
-                          known->second);
+      status = ReadDevice(value, absl::StrCat(kWhat, ": devices.", type), known->second);
       if (!status.ok()) return status;
     }
   }
   const auto links = object->fields().find("links");
   if (links != object->fields().end()) {
+    if (links->second.kind_case() != Value::kListValue) {
+      return absl::InvalidArgumentError(absl::StrCat(kWhat, ": field 'links' is not a list"));
+    }
     int index = 0;
     for (const Value& value : links->second.list_value().values()) {
       absl::StatusOr<LinkRule> rule =

@@ -39,10 +39,23 @@ bool FirstTime(const std::string& message) {
 }
 
 // Functions whose body runs on the device of their caller: those that Grappler optimises inside a library, and
-// tf.data's, which run on the input pipeline's threads.
-bool RunsWhereCalled(const GrapplerItem& item) {
+// tf.data's, which run on the input pipeline's threads. And tf.function's initialisers of variables, which run once.
+bool IsLeftAlone(const GrapplerItem& item) {
   return dynamic_cast<const tensorflow::grappler::GrapplerFunctionItem*>(&item) != nullptr ||
-         absl::StartsWith(item.id, "__inference_Dataset_");
+         absl::StartsWith(item.id, "__inference_Dataset_") ||
+         absl::StartsWith(item.id, "__inference_initialize_variables_");
+}
+
+bool HasFailed(const GraphDef& graph) {
+  return graph.node_size() > 0 && graph.node(0).attr().contains(kErrorAttr);
+}
+
+void MarkFailed(const absl::Status& error, GraphDef& graph) {
+  // On every node, since TensorFlow's own optimizers may remove some.
+  for (auto& node : *graph.mutable_node()) {
+    (*node.mutable_attr())[kErrorAttr].set_s(error.message());
+    (*node.mutable_attr())[kErrorCodeAttr].set_i(error.raw_code());
+  }
 }
 
 bool IsCompiledByXla(const GraphDef& graph) {
@@ -94,8 +107,8 @@ absl::Status GrapplerGoPass::Init(const tensorflow::RewriterConfig_CustomGraphOp
 
 absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const GrapplerItem& item,
                                                  GraphDef* optimized) const {
+  if (IsLeftAlone(item) || IsPlanned(item.graph) || HasFailed(item.graph)) return false;
   if (!init_status_.ok()) return init_status_;
-  if (RunsWhereCalled(item) || IsPlanned(item.graph)) return false;
   if (cluster == nullptr) return absl::InvalidArgumentError("no cluster was given");
   if (IsCompiledByXla(item.graph) &&
       FirstTime(absl::StrCat("xla:", item.id))) {
@@ -150,8 +163,10 @@ absl::Status GrapplerGoPass::Optimize(Cluster* cluster, const GrapplerItem& item
   *optimized = item.graph;
   if (changed.ok()) return absl::OkStatus();
   if (options_.fail_on_error) {
-    return absl::Status(changed.status().code(), absl::StrCat("grappler_go: '", item.id, "': ",
-                                                              changed.status().message()));
+    MarkFailed(absl::Status(changed.status().code(), absl::StrCat("grappler_go: '", item.id, "': ",
+                                                                  changed.status().message())),
+               *optimized);
+    return absl::OkStatus();
   }
   if (FirstTime(changed.status().ToString())) {
     LOG(WARNING) << "grappler_go: '" << item.id

@@ -10,9 +10,13 @@
 namespace grappler_go {
 
 inline constexpr char kPassName[] = "grappler_go";
+// With `fail_on_error`, what went wrong and its absl::StatusCode, on every node; fail_pass.cc raises it.
+inline constexpr char kErrorAttr[] = "_go_error";
+inline constexpr char kErrorCodeAttr[] = "_go_error_code";
 
 // Reads the graph, lets the planners decide, and writes the best plan if it is predicted to pay. Any failure leaves
-// the graph as it was and is logged once; with `fail_on_error` it is returned. A second run changes nothing. Leaves
+// the graph as it was and is logged once; with `fail_on_error` it is raised, by way of marks in the graph, because
+// TensorFlow drops the status that an optimizer returns. A second run changes nothing. Leaves
 // alone: bodies of library functions and of tf.data's (they run where their caller is), graphs that it has planned,
 // and whatever one device or no movable op leaves without a choice.
 class GrapplerGoPass : public tensorflow::grappler::CustomGraphOptimizer {

@@ -239,11 +239,12 @@ absl::StatusOr<Legality> Legality::Create(const OpGraph& graph, const DeviceSet&
   Join(graph, sets, joined);
   std::vector<DeviceMask> set_mask(n, all);
   std::vector<int8_t> set_home(n, -1);
-  std::vector<bool> set_fixed(n, false), mixed(n, false);
+  std::vector<bool> set_fixed(n, false), set_foreign(n, false), mixed(n, false);
   for (int i = 0; i < n; ++i) {
     const int set = sets.Find(i);
     set_mask[set] &= allowed[i];
     set_fixed[set] = set_fixed[set] || fixed[i];
+    set_foreign[set] = set_foreign[set] || legality.rule[i] == Rule::kForeignDevice;
     const int8_t home = legality.incoming[i];
     if (home >= 0 && set_home[set] < 0) set_home[set] = home;
     mixed[set] = mixed[set] || (home >= 0 && home != set_home[set]);
@@ -269,6 +270,8 @@ absl::StatusOr<Legality> Legality::Create(const OpGraph& graph, const DeviceSet&
       if (!frozen) group_of[set] = g;
     }
     legality.group[i] = g;
+    // What belongs with an op on a device that is not ours follows it there.
+    if (set_foreign[set]) legality.rule[i] = Rule::kForeignDevice;
     if (legality.rule[i] == Rule::kNone && !legality.movable(g)) {
       legality.rule[i] = joined[i] != Rule::kNone ? joined[i] : Rule::kColocation;
     }

@@ -63,6 +63,12 @@ bool IsControlFlow(const std::string& op) {
   return kOps->contains(op);
 }
 
+// Stateful ops whose state is born and dies within one step: it may live on any device, with its users.
+bool LivesForOneStep(const std::string& op) {
+  return op == "TemporaryVariable" || op == "DestroyTemporaryVariable" ||
+         (absl::StartsWith(op, "TensorArray") && absl::EndsWith(op, "V3"));
+}
+
 bool IsEnter(const std::string& op) { return op == "Enter" || op == "RefEnter"; }
 bool IsExit(const std::string& op) { return op == "Exit" || op == "RefExit"; }
 bool IsMerge(const std::string& op) {
@@ -144,12 +150,19 @@ absl::StatusOr<std::vector<int32_t>> Levels(const GraphDef& def,
     }
   }
   if (static_cast<int>(ready.size()) < n) {
-    for (int i = 0; i < n; ++i) {
-      if (pending[i] > 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the graph has a cycle at node '", def.node(i).name(), "'"));
-      }
+    // Each node that never got ready waits for another such node: walking back ends up in a cycle.
+    int node = static_cast<int>(std::find_if(pending.begin(), pending.end(),
+                                             [](int count) { return count > 0; }) -
+                                pending.begin());
+    std::vector<bool> seen(n, false);
+    while (!seen[node]) {
+      seen[node] = true;
+      node = std::find_if(edges[node].begin(), edges[node].end(), [&](const RawEdge& edge) {
+               return pending[edge.source] > 0;
+             })->source;
     }
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has a cycle at node '", def.node(node).name(), "'"));
   }
   return level;
 }
@@ -310,7 +323,9 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
     const bool call = IsFunctionCall(node, functions);
     if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) op_def = nullptr;
     if (op_def == nullptr && !call) traits |= kUnknownOp;
-    if (op_def != nullptr && op_def->is_stateful()) traits |= kStateful;
+    if (op_def != nullptr && op_def->is_stateful() && !LivesForOneStep(node.op())) {
+      traits |= kStateful;
+    }
     if (call) traits |= kFunctionCall;
     if (node.op() == "Const") traits |= kConst;
     if (IsBoundary(node.op())) traits |= kBoundary;

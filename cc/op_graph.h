@@ -18,7 +18,7 @@ namespace grappler_go {
 // What an op is, as far as where it may run depends on it.
 enum OpTrait : uint32_t {
   kConst = 1 << 0,
-  kStateful = 1 << 1,
+  kStateful = 1 << 1,  // Its state outlives the step.
   kFeed = 1 << 2,
   kFetch = 1 << 3,
   kBoundary = 1 << 4,      // _Arg, _Retval, _Send, _Recv, Placeholder: tied to its caller.

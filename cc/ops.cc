@@ -181,8 +181,9 @@ class InfoOp : public GraphOp {
           SetOutput(context, 4, nodes, p.legality->group),
           SetOutput(context, 5, TensorShape({p.graph->num_nodes(), p.devices->size()}),
                     std::vector<float>(p.op_us.begin(), p.op_us.end())),
-          SetOutput(context, 6, TensorShape({2}),
-                    std::vector<double>{bound.critical_path_us, bound.work_us})}) {
+          SetOutput(context, 6, TensorShape({3}),
+                    std::vector<double>{bound.critical_path_us, bound.work_us,
+                                        bound.fixed_us})}) {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();

@@ -26,9 +26,25 @@ absl::Status Wrong(absl::string_view field, absl::string_view value, absl::strin
       absl::StrCat("grappler_go: option '", field, "' is '", value, "', must be ", want));
 }
 
+// A value in words, for messages.
+std::string Text(const AttrValue& value) {
+  switch (value.value_case()) {
+    case AttrValue::kB:
+      return value.b() ? "true" : "false";
+    case AttrValue::kI:
+      return absl::StrCat(value.i());
+    case AttrValue::kF:
+      return absl::StrCat(value.f());
+    case AttrValue::kS:
+      return value.s();
+    default:
+      return "of another type";
+  }
+}
+
 absl::Status ReadBool(const std::string& field, const AttrValue& value, bool& out) {
   if (value.value_case() != AttrValue::kB) {
-    return Wrong(field, value.ShortDebugString(), "true or false");
+    return Wrong(field, Text(value), "true or false");
   }
   out = value.b();
   return absl::OkStatus();
@@ -38,7 +54,7 @@ template <typename Int>
 absl::Status ReadInt(const std::string& field, const AttrValue& value, int64_t low, int64_t high,
                      Int& out) {
   if (value.value_case() != AttrValue::kI || value.i() < low || value.i() > high) {
-    return Wrong(field, value.ShortDebugString(),
+    return Wrong(field, Text(value),
                  absl::StrCat("an integer in ", low, "..", high));
   }
   out = static_cast<Int>(value.i());
@@ -47,7 +63,7 @@ absl::Status ReadInt(const std::string& field, const AttrValue& value, int64_t l
 
 absl::Status ReadShare(const std::string& field, const AttrValue& value, double& out) {
   if (value.value_case() != AttrValue::kF || !(value.f() >= 0 && value.f() < 1)) {
-    return Wrong(field, value.ShortDebugString(), "a number in [0, 1)");
+    return Wrong(field, Text(value), "a number in [0, 1)");
   }
   out = value.f();
   return absl::OkStatus();
@@ -55,7 +71,7 @@ absl::Status ReadShare(const std::string& field, const AttrValue& value, double&
 
 absl::Status ReadString(const std::string& field, const AttrValue& value, std::string& out) {
   if (value.value_case() != AttrValue::kS) {
-    return Wrong(field, value.ShortDebugString(), "a string");
+    return Wrong(field, Text(value), "a string");
   }
   out = value.s();
   return absl::OkStatus();

@@ -29,7 +29,7 @@ struct Options {
   bool fail_on_error = false;
   int64_t optimize_timeout_ms = 60000;  // 0 = no limit.
   std::string report;         // Directory for one JSON a graph; "" = none.
-  std::vector<std::string> tasks = {"placement"};  // And scheduling.
+  std::vector<std::string> tasks = {"placement", "scheduling"};
 };
 
 using ParameterMap = google::protobuf::Map<std::string, tensorflow::AttrValue>;

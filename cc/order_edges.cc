@@ -23,6 +23,19 @@ std::vector<bool> Conditional(const OpGraph& graph) {
   return conditional;
 }
 
+// Ops that the results need. Others may belong to another step (initialisers, savers), and must not be tied to this
+// one.
+std::vector<bool> Needed(const OpGraph& graph) {
+  std::vector<bool> needed(graph.num_nodes(), false);
+  for (int i = graph.num_nodes() - 1; i >= 0; --i) {
+    needed[i] = needed[i] || graph.Has(i, kFetch) || graph.op(i) == "_Retval";
+    for (int e = graph.in_offsets[i]; e < graph.in_offsets[i + 1] && needed[i]; ++e) {
+      needed[graph.edge_source[e]] = true;
+    }
+  }
+  return needed;
+}
+
 bool HasEdge(const OpGraph& graph, int before, int after) {
   for (int e = graph.in_offsets[after]; e < graph.in_offsets[after + 1]; ++e) {
     if (graph.edge_source[e] == before) return true;
@@ -40,10 +53,11 @@ std::vector<std::pair<int, int>> OrderEdges(const Problem& problem, const Plan& 
   Timeline timeline;
   const double step_us = simulator.Run(plan.device, plan.priority, &timeline).step_us;
   const std::vector<bool> conditional = Conditional(graph);
+  const std::vector<bool> needed = Needed(graph);
   std::vector<std::vector<int>> expensive(problem.devices->size());
   for (int i = 0; i < graph.num_nodes(); ++i) {
     const double us = timeline.end_us[i] - timeline.start_us[i];
-    if (us >= kExpensiveShare * step_us && us > 0 && !conditional[i] &&
+    if (us >= kExpensiveShare * step_us && us > 0 && needed[i] && !conditional[i] &&
         !(graph.traits[i] & (kBoundary | kFeed | kConst))) {
       expensive[plan.device[i]].push_back(i);
     }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,9 @@ absl::StatusOr<std::vector<int>> ReadDevices(const Struct& object, const DeviceS
   const auto list = object.fields().find("devices");
   if (list == object.fields().end()) {
     return absl::InvalidArgumentError(absl::StrCat(kWhat, ": field 'devices' is missing"));
+  }
+  if (list->second.kind_case() != Value::kListValue) {
+    return absl::InvalidArgumentError(absl::StrCat(kWhat, ": field 'devices' is not a list"));
   }
   for (const Value& value : list->second.list_value().values()) {
     const int device = devices.Find(value.string_value());
@@ -68,9 +72,19 @@ absl::StatusOr<Plan> ReadPlan(absl::string_view json, const Problem& problem) {
   if (nodes == object->fields().end() || nodes->second.kind_case() != Value::kListValue) {
     return absl::InvalidArgumentError(absl::StrCat(kWhat, ": field 'nodes' is not a list"));
   }
+  int index = 0;
   for (const Value& value : nodes->second.list_value().values()) {
+    const std::string where = absl::StrCat(kWhat, ": nodes[", index++, "]");
+    if (value.kind_case() != Value::kStructValue) {
+      return absl::InvalidArgumentError(absl::StrCat(where, " is not an object"));
+    }
     const Struct& entry = value.struct_value();
-    const absl::StatusOr<std::string> name = StringField(entry, "name", "", kWhat);
+    for (const char* field : {"name", "device"}) {
+      if (!entry.fields().contains(field)) {
+        return absl::InvalidArgumentError(absl::StrCat(where, ": field '", field, "' is missing"));
+      }
+    }
+    const absl::StatusOr<std::string> name = StringField(entry, "name", "", where);
     if (!name.ok()) return name.status();
     const std::string what = absl::StrCat(kWhat, ": op '", *name, "'");
     const int node = problem.graph->Find(*name);
@@ -78,8 +92,7 @@ absl::StatusOr<Plan> ReadPlan(absl::string_view json, const Problem& problem) {
     const absl::StatusOr<int> device =
         IntField(entry, "device", 0, 0, static_cast<int>(devices->size()) - 1, what);
     const absl::StatusOr<int> fusion = IntField(entry, "fusion", -1, -1, 1 << 30, what);
-    const absl::StatusOr<int> priority =
-        IntField(entry, "priority", 0, -(1 << 20), 1 << 20, what);
+    const absl::StatusOr<int> priority = IntField(entry, "priority", 0, -(1 << 20), 1 << 20, what);
     for (const auto* number : {&device, &fusion, &priority}) {
       if (!number->ok()) return number->status();
     }
@@ -87,21 +100,31 @@ absl::StatusOr<Plan> ReadPlan(absl::string_view json, const Problem& problem) {
     plan.fusion[node] = *fusion;
     plan.priority[node] = *priority;
   }
+  // A report lists both for every op. Where no op has one, the plan has none: it gets no order
+  // edges.
+  if (absl::c_count(plan.fusion, -1) == n) plan.fusion.clear();
+  if (absl::c_count(plan.priority, 0) == n) plan.priority.clear();
   return plan;
 }
 
 absl::Status CheckPlan(const Problem& problem, const Plan& plan) {
-  const absl::Status legal =
-      problem.legality->Check(*problem.graph, *problem.devices, plan.device);
+  const absl::Status legal = problem.legality->Check(*problem.graph, *problem.devices, plan.device);
   if (!legal.ok()) return legal;
+  for (const auto* list : {&plan.fusion, &plan.priority}) {
+    if (!list->empty() && list->size() != plan.device.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a plan with ", list->size(), " ", list == &plan.fusion ? "clusters" : "priorities",
+          " for a graph of ", plan.device.size(), " ops"));
+    }
+  }
   absl::flat_hash_map<int, int> cluster_head;
   for (int i = 0; i < static_cast<int>(plan.fusion.size()); ++i) {
     if (plan.fusion[i] < 0) continue;
     const int head = cluster_head.try_emplace(plan.fusion[i], i).first->second;
     if (plan.device[head] != plan.device[i]) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("ops '", problem.graph->name(head), "' and '", problem.graph->name(i),
-                       "' are of one cluster on two devices"));
+      return absl::FailedPreconditionError(absl::StrCat("ops '", problem.graph->name(head),
+                                                        "' and '", problem.graph->name(i),
+                                                        "' are of one cluster on two devices"));
     }
   }
   return absl::OkStatus();

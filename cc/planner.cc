@@ -103,9 +103,25 @@ absl::StatusOr<std::unique_ptr<PlanningContext>> PlanningContext::Create(
 absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
                               uint64_t deadline_us) {
   Simulator simulator(*problem.graph, *problem.devices, *problem.legality, problem.op_us);
+  if (!options.policy.empty() && options.policy != "none" &&
+      absl::c_linear_search(options.candidates, "policy")) {
+    // Asked for by name: a broken one is an error even where there is nothing to decide.
+    const absl::Status loads = Policy::Load(options.policy).status();
+    if (!loads.ok()) return loads;
+  }
   Choice choice;
   choice.bound = simulator.Bound();
   choice.incoming = simulator.Run(problem.legality->incoming);
+  const double needed_us = choice.incoming.step_us * (1 - options.margin);
+  choice.plan = {"default", problem.legality->incoming, {}, {}};
+  choice.predicted = choice.incoming;
+  if (options.keep_default && choice.incoming.feasible && choice.bound.us() >= needed_us) {
+    choice.reason = absl::StrCat("the incoming graph is predicted at ",
+                                 Milliseconds(choice.incoming.step_us),
+                                 " a step, and no placement can be below ",
+                                 Milliseconds(choice.bound.us()));
+    return choice;
+  }
   StepEstimate best;
   bool found = false;
   Plan plan;
@@ -135,16 +151,19 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
     choice.candidates.push_back(result);
   }
   const int evaluations = SearchEvaluations(problem, options);
-  if (evaluations > 0 && priority.empty() && !options.candidates.empty()) {
+  if (evaluations > 0) {
     // From the best proposal, and from the incoming graph, whose locality no list scheduler may have kept.
     const BlockLevels levels = Coarsen(problem);
     CandidateResult result{"search"};
     StepEstimate source_best;
-    std::vector<Placement> starts = {problem.legality->incoming};
-    if (found && plan.device != starts.front()) starts.push_back(plan.device);
-    for (const Placement& start : starts) {
+    std::vector<std::pair<std::string, Placement>> starts = {
+        {"search", problem.legality->incoming}};
+    if (found && plan.device != starts.front().second) {
+      starts.emplace_back(absl::StrCat(plan.source, "+search"), plan.device);
+    }
+    for (const auto& [source, start] : starts) {
       const SearchResult searched =
-          Search(problem, levels, start, evaluations / static_cast<int>(starts.size()),
+          Search(problem, levels, start, priority, evaluations / static_cast<int>(starts.size()),
                  static_cast<uint64_t>(options.seed), deadline_us, simulator);
       if (result.tried == 0 || Better(searched.estimate, source_best)) {
         source_best = searched.estimate;
@@ -153,14 +172,16 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
       if (!found || Better(searched.estimate, best)) {
         found = true;
         best = searched.estimate;
-        plan = {"search", searched.placement, {}, {}};
+        plan = {source, searched.placement, {}, priority};
       }
+    }
+    if (deadline_us > 0 && tensorflow::Env::Default()->NowMicros() > deadline_us) {
+      return absl::DeadlineExceededError("planning took longer than optimize_timeout_ms");
     }
     result.step_us = source_best.step_us;
     result.feasible = source_best.feasible;
     choice.candidates.push_back(result);
   }
-  const double needed_us = choice.incoming.step_us * (1 - options.margin);
   const bool gain = found && best.feasible &&
                     (!choice.incoming.feasible || best.step_us < needed_us);
   if (found && best.feasible && (gain || !options.keep_default)) {
@@ -172,8 +193,6 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
                                  Milliseconds(choice.incoming.step_us));
     return choice;
   }
-  choice.plan = {"default", problem.legality->incoming, {}, {}};
-  choice.predicted = choice.incoming;
   if (!found) {
     choice.reason = "no planner made a proposal";
   } else if (!best.feasible) {

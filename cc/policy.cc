@@ -93,6 +93,7 @@ absl::Status CheckFeatureTable(const tensorflow::SavedModelBundle& bundle,
 
 struct CacheEntry {
   int64_t mtime_ns = 0;
+  int64_t length = 0;
   std::shared_ptr<const Policy> policy;
 };
 
@@ -111,7 +112,10 @@ absl::StatusOr<std::shared_ptr<const Policy>> Policy::Load(const std::string& di
   }
   absl::MutexLock lock(&mutex);
   CacheEntry& entry = (*cache)[directory];
-  if (entry.policy != nullptr && entry.mtime_ns == stat.mtime_nsec) return entry.policy;
+  if (entry.policy != nullptr && entry.mtime_ns == stat.mtime_nsec &&
+      entry.length == stat.length) {
+    return entry.policy;
+  }
   auto policy = std::make_shared<Policy>();
   policy->directory_ = directory;
   status = tensorflow::LoadSavedModel(PolicySessionOptions(), tensorflow::RunOptions(), directory,
@@ -125,7 +129,7 @@ absl::StatusOr<std::shared_ptr<const Policy>> Policy::Load(const std::string& di
   if (!serving.ok()) return serving.status();
   status = CheckFeatureTable(policy->bundle_, directory);
   if (!status.ok()) return status;
-  entry = {stat.mtime_nsec, policy};
+  entry = {stat.mtime_nsec, stat.length, policy};
   return entry.policy;
 }
 
@@ -216,6 +220,7 @@ std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& 
   std::uniform_real_distribution<double> uniform(1e-12, 1.0);
   std::vector<Placement> placements;
   for (int k = 0; k < samples; ++k) {
+    const double temperature = samples == 1 ? 0 : static_cast<double>(k) / (samples - 1);
     Placement placement = legality.incoming;
     for (int g = 0; g < legality.num_groups(); ++g) {
       if (!legality.movable(g)) continue;
@@ -224,7 +229,8 @@ std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& 
       for (int d = 0; d < num_devices; ++d) {
         if ((legality.group_mask[g] & DeviceBit(d)) == 0) continue;
         // The largest of scores with Gumbel noise is a draw from their softmax.
-        const double noise = k == 0 ? 0 : -std::log(-std::log(uniform(random)));
+        const double noise =
+            k == 0 ? 0 : -temperature * std::log(-std::log(uniform(random)));
         const double score = scores[static_cast<size_t>(g) * num_devices + d] + noise;
         if (best < 0 || score > best_score) {
           best = d;

@@ -29,7 +29,7 @@ class Policy {
 };
 
 // Draws `samples` legal placements from the scores: the first takes the best device for each group, the others are
-// sampled. Deterministic by `seed`. A group's score is the mean of its ops'.
+// sampled at temperatures that rise to 1. Deterministic by `seed`. A group's score is the mean of its ops'.
 std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& logits, int samples,
                               uint64_t seed);
 

@@ -85,8 +85,14 @@ absl::Status WriteReport(const std::string& directory, absl::string_view graph_i
                          const std::string& json) {
   static std::atomic<int> count{0};
   tensorflow::Env* env = tensorflow::Env::Default();
+  const auto checked = [&](const absl::Status& status) {
+    return status.ok()
+               ? status
+               : absl::Status(status.code(), absl::StrCat("cannot write a report to '", directory,
+                                                          "': ", status.message()));
+  };
   absl::Status status = env->RecursivelyCreateDir(directory);
-  if (!status.ok()) return status;
+  if (!status.ok()) return checked(status);
   std::string name;
   for (const char c : graph_id.substr(0, 80)) {
     name += absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
@@ -95,8 +101,7 @@ absl::Status WriteReport(const std::string& directory, absl::string_view graph_i
       directory, absl::StrCat(name, ".", getpid(), ".", count.fetch_add(1), ".json"));
   const std::string aside = absl::StrCat(path, ".tmp");
   status = tensorflow::WriteStringToFile(env, aside, json);
-  if (!status.ok()) return status;
-  return env->RenameFile(aside, path);
+  return checked(status.ok() ? env->RenameFile(aside, path) : status);
 }
 
 }  // namespace grappler_go

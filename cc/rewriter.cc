@@ -56,7 +56,8 @@ void ReplicateConstants(const Problem& problem, const Plan& plan,
     }
     if (readers.empty()) continue;
     NodeDef& original = *out.mutable_node(graph.graph_index[i]);
-    if (readers.count(home) == 0 && !preserve.contains(original.name())) {
+    const bool may_move = plan.fusion_of(i) < 0 && !preserve.contains(original.name());
+    if (readers.count(home) == 0 && may_move) {
       SetDecision(problem, readers.begin()->first, -1, plan.priority_of(i), original);
       readers.erase(readers.begin());
     }

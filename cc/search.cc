@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <random>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "tensorflow/core/platform/env.h"
 
 namespace grappler_go {
@@ -14,6 +17,8 @@ namespace {
 
 // No block takes more than this share of the total compute.
 constexpr double kMaxBlockShare = 1.0 / 2;
+// Scopes beyond these are too light to matter as a whole.
+constexpr size_t kMaxScopeBlocks = 128;
 // Temperature of the annealing at its start, a share of the step time; it falls linearly.
 constexpr double kStartTemperature = 0.0005;
 
@@ -69,6 +74,40 @@ std::vector<Traffic> BlockTraffic(const Problem& p, const std::vector<int32_t>& 
   return traffic;
 }
 
+// Blocks of groups whose ops share a part of their name ("layer_1" of "gradients/layer_1/step_3/MatMul"): what the
+// author of the model thought of as one thing, its gradients included. The heaviest first.
+std::vector<std::vector<int32_t>> ScopeBlocks(const Problem& p, const std::vector<int32_t>& block_of,
+                                              const std::vector<double>& work_us) {
+  std::map<absl::string_view, std::vector<int32_t>> by_scope;
+  int movable = 0;
+  for (int g = 0; g < p.legality->num_groups(); ++g) {
+    if (block_of[g] < 0) continue;
+    ++movable;
+    for (const int32_t i : p.legality->members(g)) {
+      const std::vector<absl::string_view> parts = absl::StrSplit(p.graph->name(i), '/');
+      for (size_t k = 0; k + 1 < parts.size(); ++k) {
+        std::vector<int32_t>& groups = by_scope[parts[k]];
+        if (groups.empty() || groups.back() != g) groups.push_back(g);
+      }
+    }
+  }
+  std::vector<std::pair<double, const std::vector<int32_t>*>> heaviest;
+  for (const auto& [scope, groups] : by_scope) {
+    if (groups.size() < 2 || static_cast<int>(groups.size()) == movable) continue;
+    double us = 0;
+    for (const int32_t g : groups) us += work_us[block_of[g]];
+    heaviest.emplace_back(us, &groups);
+  }
+  std::stable_sort(heaviest.begin(), heaviest.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::vector<int32_t>> blocks;
+  for (const auto& [us, groups] : heaviest) {
+    if (blocks.size() == kMaxScopeBlocks) break;
+    blocks.push_back(*groups);
+  }
+  return blocks;
+}
+
 }  // namespace
 
 BlockLevels Coarsen(const Problem& problem) {
@@ -88,6 +127,7 @@ BlockLevels Coarsen(const Problem& problem) {
   BlockLevels levels;
   if (blocks.empty()) return levels;
   levels.push_back(blocks);
+  std::vector<std::vector<int32_t>> scopes = ScopeBlocks(problem, block_of, work_us);
   const double max_us = kMaxBlockShare * std::accumulate(work_us.begin(), work_us.end(), 0.0);
   std::vector<Traffic> traffic = BlockTraffic(problem, block_of);
   while (blocks.size() > 1) {
@@ -131,6 +171,7 @@ BlockLevels Coarsen(const Problem& problem) {
     work_us = std::move(next_us);
     levels.push_back(blocks);
   }
+  if (!scopes.empty()) levels.push_back(std::move(scopes));
   return levels;
 }
 
@@ -139,9 +180,10 @@ namespace {
 // The state of a search: the current placement, and the best one seen.
 class Walk {
  public:
-  Walk(const Problem& problem, const Placement& start, Simulator& simulator)
-      : p_(problem), simulator_(simulator), current_(start) {
-    current_estimate_ = simulator.Run(start);
+  Walk(const Problem& problem, const Placement& start, absl::Span<const int32_t> priority,
+       Simulator& simulator)
+      : p_(problem), simulator_(simulator), priority_(priority), current_(start) {
+    current_estimate_ = simulator.Run(start, priority);
     best_ = {start, current_estimate_, 1};
   }
 
@@ -159,7 +201,7 @@ class Walk {
       SetGroup(g, device);
     }
     if (undo_.empty()) return false;
-    const StepEstimate estimate = simulator_.Run(current_);
+    const StepEstimate estimate = simulator_.Run(current_, priority_);
     ++best_.evaluations;
     const bool keep = estimate.feasible > current_estimate_.feasible ||
                       (estimate.feasible == current_estimate_.feasible &&
@@ -185,6 +227,7 @@ class Walk {
 
   const Problem& p_;
   Simulator& simulator_;
+  absl::Span<const int32_t> priority_;
   Placement current_;
   StepEstimate current_estimate_;
   SearchResult best_;
@@ -194,8 +237,8 @@ class Walk {
 }  // namespace
 
 SearchResult Search(const Problem& problem, const BlockLevels& levels, const Placement& start,
-                    int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator) {
-  Walk walk(problem, start, simulator);
+                    absl::Span<const int32_t> priority, int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator) {
+  Walk walk(problem, start, priority, simulator);
   if (levels.empty()) return walk.best();
   const auto late = [&] {
     return deadline_us > 0 && tensorflow::Env::Default()->NowMicros() > deadline_us;

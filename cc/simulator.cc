@@ -228,13 +228,19 @@ StepEstimate Simulator::Run(absl::Span<const int8_t> placement, absl::Span<const
 LowerBound Simulator::Bound() const {
   LowerBound bound;
   std::vector<double> ready(graph_.num_nodes(), 0.0);
+  std::vector<double> fixed(devices_.num_executors(), 0.0);
   for (int i = 0; i < graph_.num_nodes(); ++i) {
     double fastest = -1;
+    int executor = -1;
+    bool one_executor = true;
     for (int d = 0; d < devices_.size(); ++d) {
       if ((legality_.mask(i) & DeviceBit(d)) == 0) continue;
       const double us = op_us_[static_cast<size_t>(i) * devices_.size() + d];
       if (fastest < 0 || us < fastest) fastest = us;
+      one_executor = one_executor && (executor < 0 || executor == devices_.device(d).executor);
+      executor = devices_.device(d).executor;
     }
+    if (one_executor) fixed[executor] += fastest;
     for (int e = graph_.in_offsets[i]; e < graph_.in_offsets[i + 1]; ++e) {
       ready[i] = std::max(ready[i], ready[graph_.edge_source[e]]);
     }
@@ -243,6 +249,7 @@ LowerBound Simulator::Bound() const {
     bound.work_us += fastest;
   }
   bound.work_us /= devices_.num_executors();
+  bound.fixed_us = *std::max_element(fixed.begin(), fixed.end());
   return bound;
 }
 

@@ -6,6 +6,7 @@
 #ifndef GRAPPLER_GO_CC_SIMULATOR_H_
 #define GRAPPLER_GO_CC_SIMULATOR_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -38,7 +39,8 @@ struct StepEstimate {
 struct LowerBound {
   double critical_path_us = 0;  // Fastest device for each op, free transfers.
   double work_us = 0;           // All ops on their fastest device, split evenly over the executors.
-  double us() const { return critical_path_us > work_us ? critical_path_us : work_us; }
+  double fixed_us = 0;          // The ops that can run on one executor only, on the one that has most of them.
+  double us() const { return std::max({critical_path_us, work_us, fixed_us}); }
 };
 
 // Holds the buffers of one graph on one device set: many placements are simulated without allocation. Not

@@ -21,8 +21,8 @@ import typing
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 
-from absl import logging
 import tensorflow as tf
+from absl import logging
 
 from grappler_go import _library, _worker_options
 
@@ -46,15 +46,15 @@ class _Worker:
 
     def __init__(self, options: _worker_options.WorkerOptions):
         self.task = options.task
-        # An unnamed file: nothing to clean up, whichever way the parent ends.
-        self._log = tempfile.TemporaryFile()
+        # An unnamed file: nothing to clean up, whichever way the parent ends. `end` closes it.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, *_worker_options.command(options)],
             stdin=subprocess.PIPE,  # Its end of file tells the worker that this process has ended.
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=_worker_environment(),
-            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers.
+            start_new_session=True,  # Ctrl-C reaches this process alone, which ends its workers.
         )
 
     def end(self, deadline: float) -> None:
@@ -76,7 +76,8 @@ class _Worker:
         )
 
     def log_tail(self) -> str:
-        """Returns the last lines of the log; pread leaves the offset that the worker shares alone."""
+        """Returns the last lines of the log."""
+        # pread leaves alone the offset, which the worker shares.
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 1 << 14, max(0, size - (1 << 14)))
         lines = text.decode(errors="replace").strip().splitlines()[-_LOG_LINES:]
@@ -191,9 +192,7 @@ def local_cluster(
     raise AssertionError("unreachable")
 
 
-def _start(
-    cores: Sequence[int], common: Mapping[str, typing.Any], deadline: float
-) -> LocalCluster:
+def _start(cores: Sequence[int], common: Mapping[str, typing.Any], deadline: float) -> LocalCluster:
     """Starts one worker a core on free ports, and ends them all if one of them fails."""
     ports = tuple(_free_ports(len(cores)))
     workers: list[_Worker] = []

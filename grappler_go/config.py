@@ -108,7 +108,7 @@ def enable(**options: Any) -> None:
         move_state: variables may move with their users; only for graphs that never ran (False).
         optimize_timeout_ms: time limit of the pass for one graph, milliseconds, 0 = none (60000).
         report: directory that gets a JSON file for each graph the pass looked at.
-        tasks: "placement" or "placement,scheduling".
+        tasks: what is decided: "placement,scheduling" (the default) or "placement".
         fail_on_error: raise instead of leaving the graph as it was with one warning (False).
 
     Raises:

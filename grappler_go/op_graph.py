@@ -54,7 +54,7 @@ class OpGraph:
       devices: full device names in canonical order. Length D.
       groups: ops with one number must share a device, i32 [N].
       op_us: estimated compute time of each op on each device in microseconds, f32 [N, D].
-      critical_path_us, work_us: lower bounds of the step time in microseconds.
+      critical_path_us, work_us, fixed_us: lower bounds of the step time in microseconds (cc/simulator.h).
     """
 
     def __init__(
@@ -104,7 +104,9 @@ class OpGraph:
         self.devices = _texts(info.devices)
         self.groups: np.ndarray = info.groups.numpy()
         self.op_us: np.ndarray = info.op_us.numpy()
-        self.critical_path_us, self.work_us = (float(us) for us in info.bound_us.numpy())
+        self.critical_path_us, self.work_us, self.fixed_us = (
+            float(us) for us in info.bound_us.numpy()
+        )
 
     @property
     def num_nodes(self) -> int:

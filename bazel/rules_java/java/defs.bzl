@@ -1,0 +1,9 @@
+"""Stand-in for rules_java: the rules that Bazel 4 has built in, under the names that its own tools load."""
+
+java_binary = native.java_binary
+java_import = native.java_import
+java_library = native.java_library
+java_proto_library = native.java_proto_library
+java_runtime = native.java_runtime
+java_test = native.java_test
+java_toolchain = native.java_toolchain

@@ -1,0 +1,155 @@
+#include "cc/search.h"
+
+#include "cc/test_util.h"
+
+namespace grappler_go {
+namespace {
+
+// Eight ops in two strands with a crossing, and a GPU-like second device for some.
+std::unique_ptr<World> EightOps(uint64_t seed) {
+  tensorflow::GraphDef def;
+  const std::string home = WorkerCpu(0);
+  AddMatrix(def, "x", 2, 2, home);
+  AddOp(def, "a", "Tanh", {"x"}, home);
+  AddOp(def, "b", "Tanh", {"x"}, home);
+  AddOp(def, "c", "Tanh", {"a"}, home);
+  AddOp(def, "d", "Tanh", {"b"}, home);
+  AddOp(def, "e", "Add", {"c", "d"}, home);
+  AddOp(def, "f", "Tanh", {"d"}, home);
+  AddOp(def, "g", "Tanh", {"e"}, home);
+  AddOp(def, "h", "Add", {"f", "g"}, home);
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(3));
+  std::mt19937_64 random(seed);
+  for (const char* op : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    for (int d = 0; d < 3; ++d) world->SetUs(op, d, 10 + static_cast<double>(random() % 90));
+    world->SetBytes(op, static_cast<double>(random() % 20000));
+  }
+  return world;
+}
+
+SearchResult SearchFrom(const World& world, const Placement& start, int evaluations,
+                        uint64_t seed = 0, uint64_t deadline_us = 0,
+                        const std::vector<int32_t>& priority = {}) {
+  Simulator simulator(world.graph, world.devices, world.legality, world.op_us);
+  return Search(world.problem, Coarsen(world.problem), start, priority, evaluations, seed,
+                deadline_us, simulator);
+}
+
+TEST(Search, FindsTheOptimumOfSmallGraphs) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const auto world = EightOps(seed);
+    const auto [placement, best_us] = BruteForce(world->problem);
+    double found_us = SearchFrom(*world, world->legality.incoming, 3000).estimate.step_us;
+    for (uint64_t k = 0; k < 4; ++k) {  // As the planner, from several starts.
+      found_us = std::min(
+          found_us, SearchFrom(*world, RandomLegal(world->problem, k), 3000, k).estimate.step_us);
+    }
+    EXPECT_DOUBLE_EQ(found_us, best_us) << "graph " << seed;
+    EXPECT_EQ(SearchFrom(*world, placement, 500).estimate.step_us, best_us);
+  }
+}
+
+TEST(Search, IsLegalAndNeverWorseThanItsStart) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const auto world =
+        MakeWorld(MakeItem(RandomGraph(60, seed, WorkerCpu(0))), WorkerCpus(3), true);
+    Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+    const Placement start = RandomLegal(world->problem, seed);
+    for (const int evaluations : {0, 1, 10, 300}) {
+      const SearchResult result = SearchFrom(*world, start, evaluations);
+      EXPECT_EQ(Words(world->legality.Check(world->graph, world->devices, result.placement)), "");
+      EXPECT_LE(result.estimate.step_us, simulator.Run(start).step_us);
+      EXPECT_EQ(result.estimate.step_us, simulator.Run(result.placement).step_us);
+      EXPECT_LE(result.evaluations, std::max(1, evaluations));
+    }
+  }
+}
+
+TEST(Search, IsDeterministicBySeed) {
+  const auto world = MakeWorld(MakeItem(RandomGraph(60, 4, WorkerCpu(0))), WorkerCpus(3), true);
+  const SearchResult one = SearchFrom(*world, world->legality.incoming, 400, 3);
+  const SearchResult two = SearchFrom(*world, world->legality.incoming, 400, 3);
+  EXPECT_EQ(one.placement, two.placement);
+  EXPECT_EQ(one.evaluations, two.evaluations);
+}
+
+TEST(Search, StopsAtItsDeadline) {
+  const auto world = EightOps(1);
+  const SearchResult result =
+      SearchFrom(*world, world->legality.incoming, 1 << 20, 0, /*deadline_us=*/1);
+  EXPECT_EQ(result.evaluations, 1);
+  EXPECT_EQ(result.placement, world->legality.incoming);
+}
+
+TEST(Search, SimulatesWithThePriorities) {
+  const auto world = EightOps(3);
+  std::vector<int32_t> priority(world->graph.num_nodes(), 0);
+  priority[world->graph.Find("b")] = 5;
+  const SearchResult result = SearchFrom(*world, world->legality.incoming, 500, 0, 0, priority);
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  EXPECT_EQ(result.estimate.step_us, simulator.Run(result.placement, priority).step_us);
+}
+
+TEST(Search, GetsBackWithinTheMemory) {
+  auto world = EightOps(2);
+  for (const char* op : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    world->graph.persistent_bytes[world->graph.Find(op)] = 100;
+    world->SetBytes(op, 1);
+  }
+  for (int d = 0; d < 3; ++d) world->devices.SetMemoryLimit(d, 500);
+  const SearchResult result = SearchFrom(*world, world->legality.incoming, 2000);
+  EXPECT_TRUE(result.estimate.feasible);
+}
+
+TEST(Search, NothingMovableIsFine) {
+  tensorflow::GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  const auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  EXPECT_TRUE(Coarsen(world->problem).empty());
+  EXPECT_EQ(SearchFrom(*world, world->legality.incoming, 100).placement, world->legality.incoming);
+}
+
+TEST(Coarsen, LevelsArePartitionsOfTheMovableGroups) {
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const auto world =
+        MakeWorld(MakeItem(RandomGraph(80, seed, WorkerCpu(0))), WorkerCpus(2), true);
+    std::vector<int32_t> movable;
+    for (int g = 0; g < world->legality.num_groups(); ++g) {
+      if (world->legality.movable(g) &&
+          !world->legality.replicable[world->legality.members(g).front()]) {
+        movable.push_back(g);
+      }
+    }
+    const BlockLevels levels = Coarsen(world->problem);
+    ASSERT_FALSE(levels.empty());
+    EXPECT_EQ(levels.front().size(), movable.size());
+    size_t before = movable.size() + 1;
+    for (const auto& level : levels) {
+      EXPECT_LT(level.size(), before);
+      before = level.size();
+      std::vector<int32_t> groups;
+      for (const auto& block : level) groups.insert(groups.end(), block.begin(), block.end());
+      std::sort(groups.begin(), groups.end());
+      EXPECT_EQ(groups, movable);
+    }
+  }
+}
+
+TEST(Coarsen, JoinsWhatIsDearToPart) {
+  auto world = EightOps(0);
+  for (const char* op : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    world->SetUs(op, 10);
+    world->SetBytes(op, 10);
+  }
+  world->SetBytes("a", 1e6);  // a and c belong together.
+  const BlockLevels levels = Coarsen(world->problem);
+  ASSERT_GE(levels.size(), 2u);
+  const int a = world->legality.group[world->graph.Find("a")];
+  const int c = world->legality.group[world->graph.Find("c")];
+  for (const auto& block : levels[1]) {
+    EXPECT_EQ(std::count(block.begin(), block.end(), a), std::count(block.begin(), block.end(), c));
+  }
+}
+
+}  // namespace
+}  // namespace grappler_go

@@ -1,0 +1,263 @@
+#include "cc/simulator.h"
+
+#include "cc/test_util.h"
+
+namespace grappler_go {
+namespace {
+
+using ::tensorflow::GraphDef;
+using ::testing::ElementsAre;
+
+// Ops are Tanh and Add on 1x1 matrices; times and sizes are set by hand. "x" is fed and free.
+std::unique_ptr<World> Make(
+    const std::vector<std::pair<std::string, std::vector<std::string>>>& ops,
+    const std::vector<std::string>& devices = WorkerCpus(2),
+    const std::string& profile = kRoundProfile) {
+  GraphDef def;
+  AddMatrix(def, "x", 1, 1, devices.front());
+  for (const auto& [name, inputs] : ops) {
+    const bool one = inputs.size() < 2 || inputs[1][0] == '^';
+    AddOp(def, name, one ? "Tanh" : "Add", inputs, devices.front());
+  }
+  return MakeWorld(MakeItem(def), devices, false, {}, profile);
+}
+
+StepEstimate Simulate(World& world, const Placement& placement,
+                      const std::vector<int32_t>& priority = {}, Timeline* timeline = nullptr) {
+  Simulator simulator(world.graph, world.devices, world.legality, world.op_us);
+  return simulator.Run(placement, priority, timeline);
+}
+
+TEST(Simulator, AChainTakesTheSum) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}, {"c", {"b"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 20);
+  world->SetUs("c", 30);
+  Timeline timeline;
+  const StepEstimate step = Simulate(*world, world->legality.incoming, {}, &timeline);
+  EXPECT_EQ(step.step_us, 60);
+  EXPECT_THAT(step.busy_us, ElementsAre(60, 0));
+  EXPECT_EQ(timeline.start_us[world->graph.Find("c")], 30);
+  EXPECT_EQ(timeline.end_us[world->graph.Find("b")], 30);
+  EXPECT_TRUE(timeline.transfers.empty());
+}
+
+TEST(Simulator, OneDeviceRunsOneOpAtATime) {
+  auto world = Make({{"a", {"x"}}, {"b", {"x"}}, {"c", {"a", "b"}}});
+  for (const char* op : {"a", "b", "c"}) world->SetUs(op, 10);
+  EXPECT_EQ(Simulate(*world, world->legality.incoming).step_us, 30);
+}
+
+TEST(Simulator, ATransferTakesLinkAndCompute) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 5);
+  world->SetBytes("a", 3000);
+  Timeline timeline;
+  const StepEstimate step = Simulate(*world, world->Place({{"b", 1}}), {}, &timeline);
+  // a, copied out (2), 3000 bytes at 1000 a microsecond and 10 us of latency, copied in (2), b.
+  EXPECT_EQ(step.step_us, 10 + 2 + 3 + 10 + 2 + 5);
+  EXPECT_THAT(step.busy_us, ElementsAre(12, 7));
+  ASSERT_EQ(timeline.transfers.size(), 1u);
+  EXPECT_EQ(timeline.transfers[0].start_us, 12);
+  EXPECT_EQ(timeline.transfers[0].end_us, 25);
+  EXPECT_EQ(timeline.transfers[0].target, 1);
+  EXPECT_EQ(world->graph.tensor_node[timeline.transfers[0].tensor], world->graph.Find("a"));
+}
+
+TEST(Simulator, CopyingBurnsComputeByTheByte) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}}, WorkerCpus(2),
+                    R"({"version":1,"links":[{"source":"CPU","target":"CPU","scope":"remote",
+                        "latency_us":0,"gb_per_s":1000,"busy_us":1,"busy_gb_per_s":2}]})");
+  world->SetUs("a", 10);
+  world->SetUs("b", 5);
+  world->SetBytes("a", 4000);  // 2 us to copy at 2000 bytes a microsecond, 0.004 us on the link.
+  const StepEstimate step = Simulate(*world, world->Place({{"b", 1}}));
+  EXPECT_NEAR(step.step_us, 10 + 3 + 0.004 + 3 + 5, 1e-9);
+  EXPECT_THAT(step.busy_us, ElementsAre(13, 8));
+}
+
+TEST(Simulator, CopyingDelaysOtherOps) {
+  // After a, its sender is busy for 2 us before c may start.
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}, {"c", {"a"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 1);
+  world->SetUs("c", 100);
+  Timeline timeline;
+  EXPECT_EQ(Simulate(*world, world->Place({{"b", 1}}), {}, &timeline).step_us, 112);
+  EXPECT_EQ(timeline.start_us[world->graph.Find("c")], 12);
+}
+
+TEST(Simulator, ATensorIsSentOnceToADevice) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}, {"c", {"a"}}, {"d", {"a", "a"}}}, WorkerCpus(3));
+  for (const char* op : {"a", "b", "c", "d"}) world->SetUs(op, 10);
+  Timeline timeline;
+  const StepEstimate one =
+      Simulate(*world, world->Place({{"b", 1}, {"c", 1}, {"d", 1}}), {}, &timeline);
+  EXPECT_EQ(timeline.transfers.size(), 1u);
+  EXPECT_EQ(one.step_us, 10 + 2 + 10 + 2 + 30);
+  Simulate(*world, world->Place({{"b", 1}, {"c", 2}, {"d", 1}}), {}, &timeline);
+  EXPECT_EQ(timeline.transfers.size(), 2u);
+}
+
+TEST(Simulator, ALinkCarriesOneTensorAtATime) {
+  auto world = Make({{"a", {"x"}}, {"b", {"x"}}, {"c", {"a"}}, {"d", {"b"}}});
+  for (const char* op : {"a", "b", "c", "d"}) world->SetUs(op, 1);
+  world->SetBytes("a", 100000);  // 100 us on the link.
+  world->SetBytes("b", 50000);
+  Timeline timeline;
+  Simulate(*world, world->Place({{"c", 1}, {"d", 1}}), {}, &timeline);
+  ASSERT_EQ(timeline.transfers.size(), 2u);
+  // a ends at 1 and is copied until 3; b runs until 4 and is copied until 6, but waits for the link
+  // until 103.
+  EXPECT_EQ(timeline.transfers[0].start_us, 3);
+  EXPECT_EQ(timeline.transfers[0].end_us, 113);  // Latency does not occupy the link.
+  EXPECT_EQ(timeline.transfers[1].start_us, 103);
+  EXPECT_EQ(timeline.transfers[1].end_us, 163);
+  // Another direction or another pair is another link.
+  auto wide = Make({{"a", {"x"}}, {"b", {"x"}}, {"c", {"a"}}, {"d", {"b"}}}, WorkerCpus(3));
+  for (const char* op : {"a", "b", "c", "d"}) wide->SetUs(op, 1);
+  wide->SetBytes("a", 100000);
+  wide->SetBytes("b", 50000);
+  Simulate(*wide, wide->Place({{"c", 1}, {"d", 2}}), {}, &timeline);
+  EXPECT_EQ(timeline.transfers[1].start_us, 6);
+}
+
+TEST(Simulator, ADiamondOverlapsOnTwoDevices) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}, {"c", {"a"}}, {"d", {"b", "c"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 100);
+  world->SetUs("c", 100);
+  world->SetUs("d", 10);
+  EXPECT_EQ(Simulate(*world, world->legality.incoming).step_us, 220);
+  // a 10, copy out 2; b until 112 here; there: 12 + 10 + 2 + 100 = 124, copy out 126, 136, copy in
+  // 138, d 148.
+  const StepEstimate split = Simulate(*world, world->Place({{"c", 1}}));
+  EXPECT_EQ(split.step_us, 148);
+  EXPECT_THAT(split.busy_us, ElementsAre(10 + 2 + 100 + 2 + 10, 2 + 100 + 2));
+}
+
+TEST(Simulator, ControlEdgesWaitAcrossDevices) {
+  auto world = Make({{"a", {"x"}}, {"b", {"x", "^a"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 5);
+  EXPECT_EQ(Simulate(*world, world->legality.incoming).step_us, 15);
+  EXPECT_EQ(Simulate(*world, world->Place({{"b", 1}})).step_us, 10 + 2 + 10 + 2 + 5);
+}
+
+TEST(Simulator, CopiedConstantsAreNotSent) {
+  auto world = Make({{"a", {"x"}}});
+  world->SetUs("a", 10);
+  Timeline timeline;
+  EXPECT_EQ(Simulate(*world, world->Place({{"a", 1}}), {}, &timeline).step_us, 10);
+  EXPECT_TRUE(timeline.transfers.empty());
+}
+
+TEST(Simulator, CpusOfAProcessShareTheirCompute) {
+  const auto run = [](const std::vector<std::string>& devices) {
+    auto world = Make({{"a", {"x"}}, {"b", {"x"}}}, devices);
+    world->SetUs("a", 10);
+    world->SetUs("b", 10);
+    return Simulate(*world, world->Place({{"b", 1}}));
+  };
+  EXPECT_EQ(run(LocalCpus(2)).step_us, 20);
+  EXPECT_THAT(run(LocalCpus(2)).busy_us, ElementsAre(20));
+  EXPECT_EQ(run(WorkerCpus(2)).step_us, 10);
+  EXPECT_EQ(run({LocalDevice("CPU", 0), LocalDevice("GPU", 0)}).step_us, 10);
+}
+
+TEST(Simulator, PrioritiesChangeTheOrder) {
+  // c behind a goes to the other device: a first is better.
+  auto world = Make({{"b", {"x"}}, {"z", {"x"}}, {"c", {"z"}}});
+  world->SetUs("b", 100);
+  world->SetUs("z", 10);
+  world->SetUs("c", 100);
+  const Placement placement = world->Place({{"c", 1}});
+  EXPECT_EQ(Simulate(*world, placement).step_us, 100 + 10 + 2 + 10 + 2 + 100);
+  std::vector<int32_t> priority(world->graph.num_nodes(), 0);
+  priority[world->graph.Find("z")] = 1;
+  EXPECT_EQ(Simulate(*world, placement, priority).step_us, 10 + 2 + 10 + 2 + 100);
+  priority[world->graph.Find("z")] = -(1 << 20);
+  EXPECT_EQ(Simulate(*world, placement, priority).step_us, 224);
+}
+
+TEST(Simulator, PeakMemoryIsOfLiveTensors) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}, {"c", {"b"}}});
+  world->SetBytes("x", 1);
+  world->SetBytes("a", 100);
+  world->SetBytes("b", 40);
+  world->SetBytes("c", 30);
+  // x lives until a ends, a until b ends, b until c ends.
+  EXPECT_THAT(Simulate(*world, world->legality.incoming).peak_bytes, ElementsAre(140, 0));
+  // Sent away: a is gone from home when it has arrived.
+  EXPECT_THAT(Simulate(*world, world->Place({{"b", 1}, {"c", 1}})).peak_bytes,
+              ElementsAre(101, 140));
+}
+
+TEST(Simulator, MemoryLimitsMakeAPlacementInfeasible) {
+  const char* const profile = R"({"version":1,"devices":{"CPU":{"memory_bytes":120}}})";
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}}, WorkerCpus(2), profile);
+  world->SetBytes("a", 100);
+  world->SetBytes("b", 20);
+  EXPECT_TRUE(Simulate(*world, world->legality.incoming).feasible);
+  world->SetBytes("b", 21);
+  EXPECT_FALSE(Simulate(*world, world->legality.incoming).feasible);
+  world->SetBytes("b", 10);
+  world->graph.persistent_bytes[world->graph.Find("b")] = 30;  // As a variable's.
+  EXPECT_FALSE(Simulate(*world, world->legality.incoming).feasible);
+}
+
+TEST(Simulator, RunsDoNotDependOnEachOther) {
+  const auto world = MakeWorld(MakeItem(RandomGraph(100, 3, WorkerCpu(0))), WorkerCpus(3), true);
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  const Placement one = RandomLegal(world->problem, 1), two = RandomLegal(world->problem, 2);
+  const StepEstimate first = simulator.Run(one);
+  simulator.Run(two);
+  const StepEstimate again = simulator.Run(one);
+  EXPECT_EQ(first.step_us, again.step_us);
+  EXPECT_EQ(first.peak_bytes, again.peak_bytes);
+  EXPECT_EQ(first.busy_us, again.busy_us);
+}
+
+TEST(Bound, IsPathOrWork) {
+  auto world = Make({{"a", {"x"}}, {"b", {"x"}}, {"c", {"a", "b"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 30);
+  world->SetUs("c", 0, 8);
+  world->SetUs("c", 1, 6);  // The other device is faster for c.
+  const LowerBound bound =
+      Simulator(world->graph, world->devices, world->legality, world->op_us).Bound();
+  EXPECT_EQ(bound.critical_path_us, 36);
+  EXPECT_EQ(bound.work_us, (10 + 30 + 6) / 2.0);
+  EXPECT_EQ(bound.us(), 36);
+}
+
+TEST(Bound, CountsOpsThatCannotMove) {
+  GraphDef def;
+  const std::string home = WorkerCpu(0);
+  AddConst(def, "shape", tensorflow::Tensor(tensorflow::DT_INT32, {1}), home);
+  for (const char* op : {"a", "b", "c"}) AddOp(def, op, "RandomUniform", {"shape"}, home);
+  const auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  for (const char* op : {"a", "b", "c"}) world->SetUs(op, 10);
+  const LowerBound bound =
+      Simulator(world->graph, world->devices, world->legality, world->op_us).Bound();
+  EXPECT_EQ(bound.critical_path_us, 10);
+  EXPECT_EQ(bound.work_us, 15);
+  EXPECT_EQ(bound.us(), 30);
+}
+
+TEST(Bound, HoldsForRandomPlacements) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const auto world =
+        MakeWorld(MakeItem(RandomGraph(60, seed, WorkerCpu(0))), WorkerCpus(3), true);
+    Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+    for (uint64_t k = 0; k < 20; ++k) {
+      const StepEstimate step = simulator.Run(RandomLegal(world->problem, k));
+      EXPECT_GE(step.step_us, simulator.Bound().us() * (1 - 1e-9));
+      for (const double busy_us : step.busy_us) EXPECT_GE(step.step_us, busy_us * (1 - 1e-9));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace grappler_go
