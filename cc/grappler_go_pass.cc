@@ -106,8 +106,9 @@ absl::Status GrapplerGoPass::Init(const tensorflow::RewriterConfig_CustomGraphOp
 }
 
 absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const GrapplerItem& item,
-                                                 GraphDef* optimized) const {
+                                                 GraphDef* optimized) {
   if (IsLeftAlone(item) || IsPlanned(item.graph) || HasFailed(item.graph)) return false;
+  if (kept_.contains(item.id)) return false;
   if (!init_status_.ok()) return init_status_;
   if (cluster == nullptr) return absl::InvalidArgumentError("no cluster was given");
   if (IsCompiledByXla(item.graph) &&
@@ -142,7 +143,10 @@ absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const Grapple
     if (!status.ok()) return status;
   }
   VLOG(1) << "grappler_go: '" << item.id << "': " << choice->reason;
-  if (!choice->applied) return false;
+  if (!choice->applied) {
+    kept_.insert(item.id);
+    return false;
+  }
   absl::StatusOr<GraphDef> rewritten =
       Rewrite(item.graph, problem, choice->plan, Preserved(item));
   if (!rewritten.ok()) return rewritten.status();

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "cc/options.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
 
@@ -30,13 +31,15 @@ class GrapplerGoPass : public tensorflow::grappler::CustomGraphOptimizer {
                         tensorflow::GraphDef* optimized) override;
 
  private:
-  // The rewritten graph, or nothing where the graph should stay.
+  // Whether the graph was rewritten into `optimized`.
   absl::StatusOr<bool> TryOptimize(tensorflow::grappler::Cluster* cluster,
                                    const tensorflow::grappler::GrapplerItem& item,
-                                   tensorflow::GraphDef* optimized) const;
+                                   tensorflow::GraphDef* optimized);
 
   Options options_;
   absl::Status init_status_;
+  // Graphs that were decided to stay. Grappler calls one optimizer several times a graph, and a decision holds.
+  absl::flat_hash_set<std::string> kept_;
 };
 
 }  // namespace grappler_go
