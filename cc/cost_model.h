@@ -24,9 +24,10 @@ absl::StatusOr<MeasuredCosts> ReadMeasuredCosts(const std::string& path);
 // The roofline estimate: a fixed cost, and the slower of arithmetic and memory traffic.
 double AnalyticalUs(const Work& work, const Device& device);
 
-// The compute time of each op on each device, in microseconds: [node * devices.size() + device]. Measured where
-// `measured` has the op (scaled by the analytical ratio to devices of another type); otherwise analytical, scaled
-// by the median of measured to analytical times among ops of the same kind. `measured` may be null.
+// The compute time of each op on each device, in microseconds: [node * devices.size() + device].
+// Measured where `measured` has the op (scaled by the analytical ratio to devices of another type);
+// otherwise analytical, scaled by the median of measured to analytical times among ops of the same
+// kind. `measured` may be null.
 std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
                            const MeasuredCosts* measured);
 

@@ -24,14 +24,15 @@ struct Device {
   double matmul_gflops = 0;
   double elementwise_gops = 0;
   double memory_gb_per_s = 0;
-  double launch_us = 0;      // Fixed cost of one op.
-  double memory_bytes = 0;   // Limit; 0 = not known, so none.
-  int task = 0;              // Devices with one number live in one process.
-  int executor = 0;          // Devices with one number share their compute, as all CPU devices of a process do.
+  double launch_us = 0;     // Fixed cost of one op.
+  double memory_bytes = 0;  // Limit; 0 = not known, so none.
+  int task = 0;             // Devices with one number live in one process.
+  int executor =
+      0;  // Devices with one number share their compute, as all CPU devices of a process do.
 };
 
-// A directed link. A tensor of b bytes arrives latency_us + b * us_per_byte after it was sent, and the copying
-// takes busy_us + b * busy_us_per_byte of compute from each end.
+// A directed link. A tensor of b bytes arrives latency_us + b * us_per_byte after it was sent, and
+// the copying takes busy_us + b * busy_us_per_byte of compute from each end.
 struct Link {
   double latency_us = 0;
   double us_per_byte = 0;
@@ -42,9 +43,9 @@ struct Link {
 // Immutable. Devices are in a canonical order: job, replica, task, CPU before GPU, number.
 class DeviceSet {
  public:
-  // Builds the set from full device names; types other than CPU and GPU are left out. `profile_json` overrides the
-  // built-in figures, field by field; "" = none. Errors: no usable device, more than kMaxDevices, a bad name or
-  // profile.
+  // Builds the set from full device names; types other than CPU and GPU are left out.
+  // `profile_json` overrides the built-in figures, field by field; "" = none. Errors: no usable
+  // device, more than kMaxDevices, a bad name or profile.
   static absl::StatusOr<DeviceSet> Create(const std::vector<std::string>& names,
                                           absl::string_view profile_json);
 
@@ -59,12 +60,12 @@ class DeviceSet {
   // The index of the device with this full name (in any of TensorFlow's spellings), or -1.
   int Find(absl::string_view name) const;
 
-  // All devices that `spec` allows ("/job:worker/task:1", "/device:GPU:*", "/cpu:0"; "" = all); an error for a
-  // spec that TensorFlow cannot parse.
+  // All devices that `spec` allows ("/job:worker/task:1", "/device:GPU:*", "/cpu:0"; "" = all); an
+  // error for a spec that TensorFlow cannot parse.
   absl::StatusOr<DeviceMask> Matching(absl::string_view spec) const;
 
-  // The device on which TensorFlow's placer puts an unconstrained op with kernels for `types`: the first GPU of
-  // the first task, else its first CPU.
+  // The device on which TensorFlow's placer puts an unconstrained op with kernels for `types`: the
+  // first GPU of the first task, else its first CPU.
   int DefaultDevice(DeviceMask allowed) const;
 
  private:

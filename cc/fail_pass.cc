@@ -1,7 +1,8 @@
 // Raises what `fail_on_error` asked for.
 //
-// TensorFlow logs an optimizer's error and goes on without it, so the optimizer leaves the error in the graph. This
-// pass runs after Grappler, where an error still ends the call, and before anything of the graph has run.
+// TensorFlow logs an optimizer's error and goes on without it, so the optimizer leaves the error in
+// the graph. This pass runs after Grappler, where an error still ends the call, and before anything
+// of the graph has run.
 #include "absl/status/status.h"
 #include "cc/grappler_go_pass.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"

@@ -59,7 +59,8 @@ float Degree(double value) { return static_cast<float>(std::log2(1 + value) / 4)
 float Ratio(double value) { return Log10(1e-6 + value, 6); }
 
 double LinkUs(const Link& link, double bytes) {
-  return 2 * link.busy_us + link.latency_us + bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
+  return 2 * link.busy_us + link.latency_us +
+         bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
 }
 
 // Figures of a whole graph that the features are relative to.
@@ -114,15 +115,16 @@ int FixedDevice(const Legality& legality, int node) {
 void FillNodes(const Problem& p, const Scales& scales, Features& features) {
   const OpGraph& graph = *p.graph;
   std::vector<double> group_us(p.legality->num_groups(), 0.0);
-  for (int i = 0; i < graph.num_nodes(); ++i) group_us[p.legality->group[i]] += scales.fastest_us[i];
+  for (int i = 0; i < graph.num_nodes(); ++i)
+    group_us[p.legality->group[i]] += scales.fastest_us[i];
   features.node.reserve(static_cast<size_t>(graph.num_nodes()) * std::size(kNode));
   for (int i = 0; i < graph.num_nodes(); ++i) {
     double output_bytes = 0;
     for (int t = graph.tensor_offsets[i]; t < graph.tensor_offsets[i + 1]; ++t) {
       output_bytes += graph.tensor_bytes[t];
     }
-    const int readers = graph.use_offsets[graph.tensor_offsets[i + 1]] -
-                        graph.use_offsets[graph.tensor_offsets[i]];
+    const int readers =
+        graph.use_offsets[graph.tensor_offsets[i + 1]] - graph.use_offsets[graph.tensor_offsets[i]];
     const int g = p.legality->group[i];
     const double upward = scales.upward_us[i] / scales.critical_us;
     const double downward = scales.downward_us[i] / scales.critical_us;
@@ -214,8 +216,9 @@ void FillDevices(const Problem& p, const Scales& scales, Features& features) {
   for (int s = 0; s < num_devices; ++s) {
     for (int t = 0; t < num_devices; ++t) {
       const Link& link = p.devices->link(s, t);
-      const float row[] = {Ratio(LinkUs(link, 0) / scales.mean_us),
-                           Ratio((LinkUs(link, scales.mean_bytes) - LinkUs(link, 0)) / scales.mean_us)};
+      const float row[] = {
+          Ratio(LinkUs(link, 0) / scales.mean_us),
+          Ratio((LinkUs(link, scales.mean_bytes) - LinkUs(link, 0)) / scales.mean_us)};
       static_assert(std::size(row) == std::size(kLink));
       features.link.insert(features.link.end(), std::begin(row), std::end(row));
     }
@@ -250,7 +253,8 @@ void FillNodeDevices(const Problem& p, const Scales& scales, Features& features)
       const float row[] = {
           p.legality->incoming[i] == d ? 1.0f : 0.0f,
           std::clamp(Log10((1e-3 + us) / (1e-3 + scales.fastest_us[i]), 1), -4.0f, 4.0f),
-          static_cast<float>(in_bytes[d] / all_bytes), static_cast<float>(readers[d] / all_readers)};
+          static_cast<float>(in_bytes[d] / all_bytes),
+          static_cast<float>(readers[d] / all_readers)};
       static_assert(std::size(row) == std::size(kNodeDevice));
       features.node_device.insert(features.node_device.end(), std::begin(row), std::end(row));
       features.mask.push_back(legal ? 1.0f : 0.0f);
@@ -269,7 +273,10 @@ absl::Span<const FeatureSpec> LinkFeatures() { return kLink; }
 std::vector<std::string> FeatureTable() {
   std::vector<std::string> table;
   const std::pair<const char*, absl::Span<const FeatureSpec>> parts[] = {
-      {"node", kNode}, {"edge", kEdge}, {"device", kDevice}, {"node_device", kNodeDevice},
+      {"node", kNode},
+      {"edge", kEdge},
+      {"device", kDevice},
+      {"node_device", kNodeDevice},
       {"link", kLink}};
   for (const auto& [part, specs] : parts) {
     for (const FeatureSpec& spec : specs) table.push_back(absl::StrCat(part, "/", spec.name));

@@ -1,8 +1,9 @@
-// What the policy sees: one declarative table drives extraction, the network's inputs and the check of a policy.
+// What the policy sees: one declarative table drives extraction, the network's inputs and the check
+// of a policy.
 //
-// All figures are dimensionless: times relative to the graph's lower bound or total, sizes as logarithms, so that a
-// policy carries over between graphs and machines. No feature tells one of several equal devices from another by
-// its number.
+// All figures are dimensionless: times relative to the graph's lower bound or total, sizes as
+// logarithms, so that a policy carries over between graphs and machines. No feature tells one of
+// several equal devices from another by its number.
 #ifndef GRAPPLER_GO_CC_FEATURES_H_
 #define GRAPPLER_GO_CC_FEATURES_H_
 
@@ -33,8 +34,8 @@ absl::Span<const FeatureSpec> LinkFeatures();
 // "node/log_flops", ..., "version/1": what a policy's `feature_table` signature must return.
 std::vector<std::string> FeatureTable();
 
-// Row-major arrays; the leading dimensions are nodes, edges (one a pair of ops), devices, nodes x devices and
-// devices x devices.
+// Row-major arrays; the leading dimensions are nodes, edges (one a pair of ops), devices, nodes x
+// devices and devices x devices.
 struct Features {
   std::vector<float> node, edge, device, node_device, link;
   std::vector<float> mask;  // [nodes x devices], 1 = legal.

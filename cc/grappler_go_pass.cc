@@ -28,7 +28,8 @@ using tensorflow::GraphDef;
 using tensorflow::grappler::Cluster;
 using tensorflow::grappler::GrapplerItem;
 
-// Grappler runs the pass several times a graph, and programs trace many graphs: each message is logged once.
+// Grappler runs the pass several times a graph, and programs trace many graphs: each message is
+// logged once.
 bool FirstTime(const std::string& message) {
   constexpr size_t kMaxRemembered = 4096;
   static absl::Mutex mutex(absl::kConstInit);
@@ -38,8 +39,9 @@ bool FirstTime(const std::string& message) {
   return seen->insert(message).second;
 }
 
-// Functions whose body runs on the device of their caller: those that Grappler optimises inside a library, and
-// tf.data's, which run on the input pipeline's threads. And tf.function's initialisers of variables, which run once.
+// Functions whose body runs on the device of their caller: those that Grappler optimises inside a
+// library, and tf.data's, which run on the input pipeline's threads. And tf.function's initialisers
+// of variables, which run once.
 bool IsLeftAlone(const GrapplerItem& item) {
   return dynamic_cast<const tensorflow::grappler::GrapplerFunctionItem*>(&item) != nullptr ||
          absl::StartsWith(item.id, "__inference_Dataset_") ||
@@ -92,7 +94,8 @@ absl::flat_hash_set<std::string> Preserved(const GrapplerItem& item) {
 }  // namespace
 
 absl::Status GrapplerGoPass::Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) {
-  // An error here would abort the user's step, so it waits for Optimize, which knows what to do with errors.
+  // An error here would abort the user's step, so it waits for Optimize, which knows what to do
+  // with errors.
   if (config == nullptr) return absl::OkStatus();
   const auto fail = config->parameter_map().find("fail_on_error");
   absl::StatusOr<Options> options = ReadOptions(config->parameter_map());
@@ -111,10 +114,10 @@ absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const Grapple
   if (kept_.contains(item.id)) return false;
   if (!init_status_.ok()) return init_status_;
   if (cluster == nullptr) return absl::InvalidArgumentError("no cluster was given");
-  if (IsCompiledByXla(item.graph) &&
-      FirstTime(absl::StrCat("xla:", item.id))) {
+  if (IsCompiledByXla(item.graph) && FirstTime(absl::StrCat("xla:", item.id))) {
     LOG(INFO) << "grappler_go: '" << item.id
-              << "' calls functions with jit_compile=True; XLA compiles those whole, and they are left alone";
+              << "' calls functions with jit_compile=True; XLA compiles those whole, and they are "
+                 "left alone";
   }
   const uint64_t start_us = tensorflow::Env::Default()->NowMicros();
   uint64_t deadline = deadline_usec();
@@ -147,8 +150,7 @@ absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const Grapple
     kept_.insert(item.id);
     return false;
   }
-  absl::StatusOr<GraphDef> rewritten =
-      Rewrite(item.graph, problem, choice->plan, Preserved(item));
+  absl::StatusOr<GraphDef> rewritten = Rewrite(item.graph, problem, choice->plan, Preserved(item));
   if (!rewritten.ok()) return rewritten.status();
   *optimized = *std::move(rewritten);
   LOG(INFO) << "grappler_go: '" << item.id << "': " << choice->reason;
@@ -167,9 +169,10 @@ absl::Status GrapplerGoPass::Optimize(Cluster* cluster, const GrapplerItem& item
   *optimized = item.graph;
   if (changed.ok()) return absl::OkStatus();
   if (options_.fail_on_error) {
-    MarkFailed(absl::Status(changed.status().code(), absl::StrCat("grappler_go: '", item.id, "': ",
-                                                                  changed.status().message())),
-               *optimized);
+    MarkFailed(
+        absl::Status(changed.status().code(),
+                     absl::StrCat("grappler_go: '", item.id, "': ", changed.status().message())),
+        *optimized);
     return absl::OkStatus();
   }
   if (FirstTime(changed.status().ToString())) {

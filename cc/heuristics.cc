@@ -8,8 +8,8 @@
 namespace grappler_go {
 namespace {
 
-// The growing schedule that list schedulers share: when executors are free, where tensors have arrived, which
-// devices groups were given.
+// The growing schedule that list schedulers share: when executors are free, where tensors have
+// arrived, which devices groups were given.
 class Schedule {
  public:
   Schedule(const Problem& problem, double transfer_weight)
@@ -28,7 +28,8 @@ class Schedule {
     }
   }
 
-  // Devices on which `node` may still be scheduled: its group's device, or those with room for its group.
+  // Devices on which `node` may still be scheduled: its group's device, or those with room for its
+  // group.
   DeviceMask Choices(int node) const {
     const int g = p_.legality->group[node];
     if (group_device_[g] >= 0) return DeviceBit(group_device_[g]);
@@ -59,9 +60,7 @@ class Schedule {
     return ready;
   }
 
-  double FreeUs(int device) const {
-    return executor_free_us_[p_.devices->device(device).executor];
-  }
+  double FreeUs(int device) const { return executor_free_us_[p_.devices->device(device).executor]; }
 
   double OpUs(int node, int device) const {
     return p_.op_us[static_cast<size_t>(node) * num_devices_ + device];
@@ -187,8 +186,8 @@ Placement CriticalPath(const Problem& problem, double transfer_weight) {
     const int home = problem.legality->incoming[node];
     for (int d = 0; d < problem.devices->size(); ++d) {
       if ((choices & DeviceBit(d)) == 0) continue;
-      const double us = std::max(schedule.FreeUs(d), schedule.DataReadyUs(node, d)) +
-                        schedule.OpUs(node, d);
+      const double us =
+          std::max(schedule.FreeUs(d), schedule.DataReadyUs(node, d)) + schedule.OpUs(node, d);
       if (us < best_us || (us == best_us && d == home)) {
         best = d;
         best_us = us;
@@ -204,8 +203,9 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
   const int num_devices = problem.devices->size();
   const std::vector<double> rank = UpwardRank(problem);
   Schedule schedule(problem, transfer_weight);
-  // By device: ops whose data will be there later (earliest first), and ops that could start as soon as the
-  // executor is free (longest remaining path first). Entries of scheduled ops are dropped when they surface.
+  // By device: ops whose data will be there later (earliest first), and ops that could start as
+  // soon as the executor is free (longest remaining path first). Entries of scheduled ops are
+  // dropped when they surface.
   struct Entry {
     double key;
     int32_t node;
@@ -268,7 +268,8 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
         best_us = start_us;
       }
     }
-    if (best < 0) break;  // Memory moved a group's choices away from every heap: the rest stays home.
+    if (best < 0)
+      break;  // Memory moved a group's choices away from every heap: the rest stays home.
     schedule.Place(best_node, best);
     done[best_node] = true;
     for (int t = graph.tensor_offsets[best_node]; t < graph.tensor_offsets[best_node + 1]; ++t) {

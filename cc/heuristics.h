@@ -20,7 +20,8 @@ struct Problem {
   absl::Span<const float> op_us;  // As from OpTimes.
 };
 
-// The longest time from the start of each op to the end of the step, on fastest devices and free links: [nodes].
+// The longest time from the start of each op to the end of the step, on fastest devices and free
+// links: [nodes].
 std::vector<double> UpwardRank(const Problem& problem);
 
 // Each group on `device` where it may run there, where it came from elsewhere.
@@ -29,12 +30,14 @@ Placement SingleDevice(const Problem& problem, int device);
 // Each group on a legal device drawn uniformly.
 Placement RandomLegal(const Problem& problem, uint64_t seed);
 
-// List scheduling: ops in the order of their upward rank (longest remaining path first), each on the device that
-// finishes it first, transfers weighed by `transfer_weight` (above 1 = shy of transfers). Groups go with their
-// first op. Devices whose memory is full of variables are passed over.
+// List scheduling: ops in the order of their upward rank (longest remaining path first), each on
+// the device that finishes it first, transfers weighed by `transfer_weight` (above 1 = shy of
+// transfers). Groups go with their first op. Devices whose memory is full of variables are passed
+// over.
 Placement CriticalPath(const Problem& problem, double transfer_weight);
 
-// m-ETF (Baechi): of all ready ops and devices, the pair that starts first is scheduled next; memory-aware.
+// m-ETF (Baechi): of all ready ops and devices, the pair that starts first is scheduled next;
+// memory-aware.
 Placement EarliestTaskFirst(const Problem& problem, double transfer_weight);
 
 }  // namespace grappler_go

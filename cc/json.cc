@@ -25,8 +25,7 @@ absl::StatusOr<Struct> ParseJsonObject(absl::string_view text, absl::string_view
 
 absl::StatusOr<Struct> ReadJsonFile(const std::string& path, absl::string_view what) {
   std::string text;
-  const absl::Status status =
-      tensorflow::ReadFileToString(tensorflow::Env::Default(), path, &text);
+  const absl::Status status = tensorflow::ReadFileToString(tensorflow::Env::Default(), path, &text);
   if (!status.ok()) {
     return absl::Status(status.code(),
                         absl::StrCat("cannot read ", what, " '", path, "': ", status.message()));

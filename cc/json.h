@@ -1,4 +1,5 @@
-// Reading and writing JSON through protobuf's own parser, with errors that name the field and the value.
+// Reading and writing JSON through protobuf's own parser, with errors that name the field and the
+// value.
 #ifndef GRAPPLER_GO_CC_JSON_H_
 #define GRAPPLER_GO_CC_JSON_H_
 
@@ -18,8 +19,8 @@ absl::StatusOr<google::protobuf::Struct> ParseJsonObject(absl::string_view text,
 absl::StatusOr<google::protobuf::Struct> ReadJsonFile(const std::string& path,
                                                       absl::string_view what);
 
-// Returns field `name` as a number, `fallback` where it is absent; an error where it is no number, not finite,
-// or below `minimum`.
+// Returns field `name` as a number, `fallback` where it is absent; an error where it is no number,
+// not finite, or below `minimum`.
 absl::StatusOr<double> NumberField(const google::protobuf::Struct& object, const std::string& name,
                                    double fallback, double minimum, absl::string_view what);
 

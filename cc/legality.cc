@@ -183,8 +183,8 @@ absl::string_view RuleName(Rule rule) {
 absl::StatusOr<Legality> Legality::Create(const OpGraph& graph, const DeviceSet& devices,
                                           const LegalityOptions& options) {
   const int n = graph.num_nodes();
-  const DeviceMask all = devices.size() == kMaxDevices ? ~DeviceMask{0}
-                                                       : DeviceBit(devices.size()) - 1;
+  const DeviceMask all =
+      devices.size() == kMaxDevices ? ~DeviceMask{0} : DeviceBit(devices.size()) - 1;
   Legality legality;
   legality.incoming.resize(n);
   legality.rule.assign(n, Rule::kNone);
@@ -198,7 +198,8 @@ absl::StatusOr<Legality> Legality::Create(const OpGraph& graph, const DeviceSet&
     const DeviceMask kernel_mask = kernels.Mask(node);
     const auto user = node.attr().find(kUserDeviceAttr);
     int home = devices.Find(node.device());
-    // Without a stamp, a name that is no device of the set is the user's own wish in an unplaced graph.
+    // Without a stamp, a name that is no device of the set is the user's own wish in an unplaced
+    // graph.
     const std::string& spec = user != node.attr().end() ? user->second.s() : node.device();
     const bool wish = !spec.empty() && (user != node.attr().end() || home < 0);
     DeviceMask wanted = all;
@@ -224,8 +225,8 @@ absl::StatusOr<Legality> Legality::Create(const OpGraph& graph, const DeviceSet&
       mask &= wanted;
       if (rule == Rule::kNone) rule = Rule::kUserDevice;
     }
-    // Where TensorFlow runs the op on a device that the mask lacks (soft placement, kernels found by other
-    // means), it knows better: the op stays there.
+    // Where TensorFlow runs the op on a device that the mask lacks (soft placement, kernels found
+    // by other means), it knows better: the op stays there.
     const DeviceMask home_bit = home < 0 ? 0 : DeviceBit(home);
     if (home >= 0 && (mask & home_bit) == 0) mask = home_bit;
     if (mask == 0) mask = all;
@@ -298,8 +299,8 @@ absl::StatusOr<Legality> Legality::Create(const OpGraph& graph, const DeviceSet&
 absl::Status Legality::Check(const OpGraph& graph, const DeviceSet& devices,
                              absl::Span<const int8_t> placement) const {
   if (static_cast<int>(placement.size()) != num_nodes()) {
-    return absl::InvalidArgumentError(absl::StrCat("a placement of ", placement.size(),
-                                                   " ops for a graph of ", num_nodes()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a placement of ", placement.size(), " ops for a graph of ", num_nodes()));
   }
   for (int i = 0; i < num_nodes(); ++i) {
     const int device = placement[i];
@@ -315,8 +316,8 @@ absl::Status Legality::Check(const OpGraph& graph, const DeviceSet& devices,
     }
     const int head = members(group[i]).front();
     if (placement[head] != device) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "ops '", graph.name(head), "' and '", graph.name(i), "' must share a device"));
+      return absl::FailedPreconditionError(absl::StrCat("ops '", graph.name(head), "' and '",
+                                                        graph.name(i), "' must share a device"));
     }
   }
   return absl::OkStatus();

@@ -1,8 +1,10 @@
-// Which ops may run on which devices. What the pass writes is executed unchecked, so every plan goes through here.
+// Which ops may run on which devices. What the pass writes is executed unchecked, so every plan
+// goes through here.
 //
-// Ops that must share a device form a group: colocation attributes, resource, variant and reference edges, and all
-// ops of one loop. A group with a member that must not move stays where it came from. Known weakness: state
-// (variables, queues, random generators) never moves unless asked, since other graphs of the session may use it.
+// Ops that must share a device form a group: colocation attributes, resource, variant and reference
+// edges, and all ops of one loop. A group with a member that must not move stays where it came
+// from. Known weakness: state (variables, queues, random generators) never moves unless asked,
+// since other graphs of the session may use it.
 #ifndef GRAPPLER_GO_CC_LEGALITY_H_
 #define GRAPPLER_GO_CC_LEGALITY_H_
 
@@ -18,7 +20,8 @@
 
 namespace grappler_go {
 
-// The attribute in which the stamping pass keeps what the user asked for with tf.device, before the placer.
+// The attribute in which the stamping pass keeps what the user asked for with tf.device, before the
+// placer.
 inline constexpr char kUserDeviceAttr[] = "_go_user_device";
 
 // Why an op is bound to its device.
@@ -43,7 +46,8 @@ absl::string_view RuleName(Rule rule);
 
 struct LegalityOptions {
   bool override_user_devices = false;  // Ignore what the user asked for with tf.device.
-  bool move_state = false;             // The graph has not run yet: variables and their users may move together.
+  bool move_state =
+      false;  // The graph has not run yet: variables and their users may move together.
 };
 
 // A device index for each node.
@@ -67,14 +71,14 @@ class Legality {
   absl::Status Check(const OpGraph& graph, const DeviceSet& devices,
                      absl::Span<const int8_t> placement) const;
 
-  // The nearest legal placement: each group goes where most of its compute was wanted, among its legal devices,
-  // and stays where it came from if none was legal.
+  // The nearest legal placement: each group goes where most of its compute was wanted, among its
+  // legal devices, and stays where it came from if none was legal.
   Placement Repair(const OpGraph& graph, absl::Span<const int8_t> placement) const;
 
   // By node.
   std::vector<int32_t> group;
-  Placement incoming;           // Where the graph has it, or where TensorFlow's placer would put it.
-  std::vector<Rule> rule;       // Why it cannot move, kNone if it can.
+  Placement incoming;      // Where the graph has it, or where TensorFlow's placer would put it.
+  std::vector<Rule> rule;  // Why it cannot move, kNone if it can.
   std::vector<bool> replicable;  // A constant that may be copied to each device that reads it.
 
   // By group.

@@ -47,23 +47,37 @@ Input ParseInput(absl::string_view text) {
 }
 
 bool IsBoundary(const std::string& op) {
-  static const auto* const kOps = new absl::flat_hash_set<absl::string_view>{
-      "_Arg",      "_DeviceArg", "_Retval",     "_DeviceRetval",   "_Send",
-      "_Recv",     "_HostSend",  "_HostRecv",   "Placeholder",     "PlaceholderV2",
-      "_ParallelConcatStart",    "_XlaRecvAtHost", "_XlaSendFromHost", "_ListToArray",
-      "_ArrayToList", "FakeParam", "PlaceholderWithDefault"};
+  static const auto* const kOps =
+      new absl::flat_hash_set<absl::string_view>{"_Arg",
+                                                 "_DeviceArg",
+                                                 "_Retval",
+                                                 "_DeviceRetval",
+                                                 "_Send",
+                                                 "_Recv",
+                                                 "_HostSend",
+                                                 "_HostRecv",
+                                                 "Placeholder",
+                                                 "PlaceholderV2",
+                                                 "_ParallelConcatStart",
+                                                 "_XlaRecvAtHost",
+                                                 "_XlaSendFromHost",
+                                                 "_ListToArray",
+                                                 "_ArrayToList",
+                                                 "FakeParam",
+                                                 "PlaceholderWithDefault"};
   return kOps->contains(op);
 }
 
 bool IsControlFlow(const std::string& op) {
   static const auto* const kOps = new absl::flat_hash_set<absl::string_view>{
-      "Switch",       "RefSwitch", "_SwitchN", "Merge",         "RefMerge",        "_XlaMerge",
-      "Enter",        "RefEnter",  "Exit",     "RefExit",       "NextIteration",
-      "RefNextIteration", "LoopCond"};
+      "Switch",  "RefSwitch", "_SwitchN", "Merge",   "RefMerge",      "_XlaMerge",
+      "Enter",   "RefEnter",  "Exit",     "RefExit", "NextIteration", "RefNextIteration",
+      "LoopCond"};
   return kOps->contains(op);
 }
 
-// Stateful ops whose state is born and dies within one step: it may live on any device, with its users.
+// Stateful ops whose state is born and dies within one step: it may live on any device, with its
+// users.
 bool LivesForOneStep(const std::string& op) {
   return op == "TemporaryVariable" || op == "DestroyTemporaryVariable" ||
          (absl::StartsWith(op, "TensorArray") && absl::EndsWith(op, "V3"));
@@ -93,7 +107,8 @@ struct RawEdge {
   int32_t port;  // -1 = control.
 };
 
-// The in-edges of all nodes by position in the GraphDef; a back edge of a loop is marked by source -1.
+// The in-edges of all nodes by position in the GraphDef; a back edge of a loop is marked by source
+// -1.
 absl::StatusOr<std::vector<std::vector<RawEdge>>> ReadEdges(
     const GraphDef& def, const absl::flat_hash_map<absl::string_view, int32_t>& position,
     const std::vector<int32_t>& name_rank) {
@@ -151,9 +166,9 @@ absl::StatusOr<std::vector<int32_t>> Levels(const GraphDef& def,
   }
   if (static_cast<int>(ready.size()) < n) {
     // Each node that never got ready waits for another such node: walking back ends up in a cycle.
-    int node = static_cast<int>(std::find_if(pending.begin(), pending.end(),
-                                             [](int count) { return count > 0; }) -
-                                pending.begin());
+    int node = static_cast<int>(
+        std::find_if(pending.begin(), pending.end(), [](int count) { return count > 0; }) -
+        pending.begin());
     std::vector<bool> seen(n, false);
     while (!seen[node]) {
       seen[node] = true;
@@ -199,8 +214,7 @@ void AssignFrames(OpGraph& graph) {
     }
     if (IsEnter(graph.op(i))) {
       const auto name = graph.nodes[i]->attr().find("frame_name");
-      const std::string frame_name =
-          name == graph.nodes[i]->attr().end() ? "" : name->second.s();
+      const std::string frame_name = name == graph.nodes[i]->attr().end() ? "" : name->second.s();
       const auto [it, is_new] = frames.emplace(std::make_pair(frame, frame_name),
                                                static_cast<int32_t>(graph.frame_parent.size()));
       if (is_new) graph.frame_parent.push_back(frame);
@@ -215,7 +229,8 @@ double AttrTensorBytes(const NodeDef& node) {
   if (value == node.attr().end()) return 0;
   const tensorflow::TensorShapeProto& shape = value->second.tensor().tensor_shape();
   double bytes = std::max(1, tensorflow::DataTypeSize(value->second.tensor().dtype()));
-  for (const auto& dim : shape.dim()) bytes *= static_cast<double>(std::max<int64_t>(0, dim.size()));
+  for (const auto& dim : shape.dim())
+    bytes *= static_cast<double>(std::max<int64_t>(0, dim.size()));
   return bytes;
 }
 
@@ -241,8 +256,7 @@ double PersistentBytes(const NodeDef& node) {
 
 }  // namespace
 
-bool IsFunctionCall(const NodeDef& node,
-                    const absl::flat_hash_set<absl::string_view>& functions) {
+bool IsFunctionCall(const NodeDef& node, const absl::flat_hash_set<absl::string_view>& functions) {
   if (functions.contains(node.op())) return true;
   for (const auto& [name, value] : node.attr()) {
     if (value.value_case() == tensorflow::AttrValue::kFunc) return true;
@@ -384,10 +398,9 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
       graph.edge_target.push_back(i);
       graph.edge_tensor.push_back(control ? graph.tensor_offsets[source + 1] - 1
                                           : graph.tensor_offsets[source] + edge.port);
-      graph.edge_kind.push_back(control ? EdgeKind::kControl
-                                : types[source].known
-                                    ? KindOf(types[source].outputs[edge.port])
-                                    : EdgeKind::kData);
+      graph.edge_kind.push_back(control               ? EdgeKind::kControl
+                                : types[source].known ? KindOf(types[source].outputs[edge.port])
+                                                      : EdgeKind::kData);
     }
     graph.in_offsets.push_back(graph.num_edges());
   }
@@ -402,13 +415,12 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
   AssignFrames(graph);
 
   GraphProperties properties(item);
-  const bool inferred =
-      infer_shapes && properties
-                          .InferStatically(/*assume_valid_feeds=*/true,
-                                           /*aggressive_shape_inference=*/false,
-                                           /*include_input_tensor_values=*/true,
-                                           /*include_output_tensor_values=*/false)
-                          .ok();
+  const bool inferred = infer_shapes && properties
+                                            .InferStatically(/*assume_valid_feeds=*/true,
+                                                             /*aggressive_shape_inference=*/false,
+                                                             /*include_input_tensor_values=*/true,
+                                                             /*include_output_tensor_values=*/false)
+                                            .ok();
   for (int i = 0; i < n; ++i) {
     const auto* outputs = inferred && properties.HasOutputProperties(graph.name(i))
                               ? &properties.GetOutputProperties(graph.name(i))

@@ -38,16 +38,17 @@ struct Work {
   double bytes = 0;            // Read and written.
 };
 
-// Nodes, tensors and edges are numbered 0..n-1. Node i precedes node j where i has an edge to j and i < j, except
-// for the back edges of loops, which are left out of the edge arrays. The order depends on names and structure
-// alone, never on the order of the nodes in the GraphDef.
+// Nodes, tensors and edges are numbered 0..n-1. Node i precedes node j where i has an edge to j and
+// i < j, except for the back edges of loops, which are left out of the edge arrays. The order
+// depends on names and structure alone, never on the order of the nodes in the GraphDef.
 //
-// A node's data outputs are its tensors, one each; where others wait for it through control edges, its last tensor
-// is the control signal (0 bytes). A tensor's consumers are edges.
+// A node's data outputs are its tensors, one each; where others wait for it through control edges,
+// its last tensor is the control signal (0 bytes). A tensor's consumers are edges.
 class OpGraph {
  public:
-  // Reads `item.graph`. The item must outlive the result, which points to its nodes. With `infer_shapes` off, all
-  // sizes are estimates. Errors: duplicate names, unknown inputs, a cycle outside loops.
+  // Reads `item.graph`. The item must outlive the result, which points to its nodes. With
+  // `infer_shapes` off, all sizes are estimates. Errors: duplicate names, unknown inputs, a cycle
+  // outside loops.
   static absl::StatusOr<OpGraph> Create(const tensorflow::grappler::GrapplerItem& item,
                                         bool infer_shapes = true);
 
@@ -69,8 +70,8 @@ class OpGraph {
   std::vector<int32_t> level;        // Edges on the longest path from a root.
   std::vector<Work> work;
   std::vector<double> persistent_bytes;  // Variables and constants: live across steps.
-  std::vector<int32_t> in_offsets;       // [nodes + 1] into edges: a node's in-edges are contiguous.
-  std::vector<int32_t> tensor_offsets;   // [nodes + 1] into tensors.
+  std::vector<int32_t> in_offsets;      // [nodes + 1] into edges: a node's in-edges are contiguous.
+  std::vector<int32_t> tensor_offsets;  // [nodes + 1] into tensors.
 
   // By edge, grouped by target in input order, control edges last.
   std::vector<int32_t> edge_source;

@@ -22,7 +22,8 @@ using tensorflow::grappler::GraphProperties;
 using tensorflow::grappler::OpContext;
 using tensorflow::grappler::OpLevelCostEstimator;
 
-// A device that does one operation and moves one byte a nanosecond: the estimator's times on it are counts.
+// A device that does one operation and moves one byte a nanosecond: the estimator's times on it are
+// counts.
 DeviceProperties CountingDevice() {
   DeviceProperties device;
   device.set_type("CPU");
@@ -74,8 +75,7 @@ void EstimateWork(const tensorflow::grappler::GrapplerItem& item, const GraphPro
     }
     *context.op_info.mutable_device() = device;
     const Costs costs = estimator.PredictCosts(context);
-    const double operations =
-        std::max<double>(0, static_cast<double>(costs.compute_time.count()));
+    const double operations = std::max<double>(0, static_cast<double>(costs.compute_time.count()));
     (IsMatmulLike(node.op()) ? work.matmul_flops : work.elementwise_ops) = operations;
     work.bytes = std::max<double>(0, static_cast<double>(costs.memory_time.count()));
   }

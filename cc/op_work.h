@@ -15,8 +15,8 @@ bool IsMatmulLike(absl::string_view op);
 void EstimateWork(const tensorflow::grappler::GrapplerItem& item,
                   const tensorflow::grappler::GraphProperties& properties, OpGraph& graph);
 
-// The size in bytes of a tensor with these properties; unknown dimensions count as `unknown_dim`. Sets `known` to
-// whether the shape was fully known.
+// The size in bytes of a tensor with these properties; unknown dimensions count as `unknown_dim`.
+// Sets `known` to whether the shape was fully known.
 double TensorBytes(const tensorflow::OpInfo::TensorProperties& properties, double unknown_dim,
                    bool& known);
 

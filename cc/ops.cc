@@ -1,5 +1,5 @@
-// TensorFlow ops through which Python reaches the C++ of the pass: one implementation for the pass, training and
-// the benchmark. Python wraps them in grappler_go.OpGraph.
+// TensorFlow ops through which Python reaches the C++ of the pass: one implementation for the pass,
+// training and the benchmark. Python wraps them in grappler_go.OpGraph.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -75,18 +75,18 @@ absl::Status SetString(OpKernelContext* context, int index, absl::string_view va
 class OpenOp : public OpKernel {
  public:
   explicit OpenOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("override_user_devices",
-                                             &options_.override_user_devices));
+    OP_REQUIRES_OK(context,
+                   context->GetAttr("override_user_devices", &options_.override_user_devices));
     OP_REQUIRES_OK(context, context->GetAttr("move_state", &options_.move_state));
   }
 
   void Compute(OpKernelContext* context) override {
     auto open = tensorflow::core::RefCountPtr<OpenGraph>(new OpenGraph());
     const tstring& serialized = context->input(0).scalar<tstring>()();
-    OP_REQUIRES(context,
-                open->item.graph.ParseFromArray(serialized.data(),
-                                                static_cast<int>(serialized.size())),
-                absl::InvalidArgumentError("the graph is not a serialised GraphDef"));
+    OP_REQUIRES(
+        context,
+        open->item.graph.ParseFromArray(serialized.data(), static_cast<int>(serialized.size())),
+        absl::InvalidArgumentError("the graph is not a serialised GraphDef"));
     open->item.id = "offline";
     for (const std::string& name : Strings(context->input(2))) open->item.fetch.push_back(name);
     for (const std::string& name : Strings(context->input(3))) {
@@ -95,9 +95,8 @@ class OpenOp : public OpKernel {
     absl::StatusOr<DeviceSet> devices = DeviceSet::Create(
         Strings(context->input(1)), std::string(context->input(4).scalar<tstring>()()));
     OP_REQUIRES_OK(context, devices.status());
-    auto planning =
-        PlanningContext::Create(open->item, *std::move(devices), options_,
-                                std::string(context->input(5).scalar<tstring>()()));
+    auto planning = PlanningContext::Create(open->item, *std::move(devices), options_,
+                                            std::string(context->input(5).scalar<tstring>()()));
     OP_REQUIRES_OK(context, planning.status());
     open->context = *std::move(planning);
     Tensor handle(tensorflow::DT_RESOURCE, TensorShape({}));
@@ -132,9 +131,8 @@ class GraphOp : public OpKernel {
     const Tensor& tensor = context->input(index);
     const int64_t n = problem.graph->num_nodes();
     if (tensor.dims() != 2 || tensor.dim_size(1) != n) {
-      return absl::InvalidArgumentError(absl::StrCat("placements of shape ",
-                                                     tensor.shape().DebugString(),
-                                                     ", expected [plans,", n, "]"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "placements of shape ", tensor.shape().DebugString(), ", expected [plans,", n, "]"));
     }
     const auto matrix = tensor.matrix<int32_t>();
     std::vector<Placement> placements(tensor.dim_size(0), Placement(n));
@@ -176,14 +174,12 @@ class InfoOp : public GraphOp {
     Simulator simulator(*p.graph, *p.devices, *p.legality, p.op_us);
     const LowerBound bound = simulator.Bound();
     for (const absl::Status& status :
-         {SetStrings(context, 0, names), SetStrings(context, 1, ops),
-          SetStrings(context, 2, rules), SetStrings(context, 3, devices),
-          SetOutput(context, 4, nodes, p.legality->group),
+         {SetStrings(context, 0, names), SetStrings(context, 1, ops), SetStrings(context, 2, rules),
+          SetStrings(context, 3, devices), SetOutput(context, 4, nodes, p.legality->group),
           SetOutput(context, 5, TensorShape({p.graph->num_nodes(), p.devices->size()}),
                     std::vector<float>(p.op_us.begin(), p.op_us.end())),
           SetOutput(context, 6, TensorShape({3}),
-                    std::vector<double>{bound.critical_path_us, bound.work_us,
-                                        bound.fixed_us})}) {
+                    std::vector<double>{bound.critical_path_us, bound.work_us, bound.fixed_us})}) {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -234,9 +230,9 @@ class RegisteredOptimizersOp : public OpKernel {
   using OpKernel::OpKernel;
   void Compute(OpKernelContext* context) override {
     OP_REQUIRES_OK(
-        context, SetStrings(context, 0,
-                            tensorflow::grappler::CustomGraphOptimizerRegistry::
-                                GetRegisteredOptimizers()));
+        context,
+        SetStrings(context, 0,
+                   tensorflow::grappler::CustomGraphOptimizerRegistry::GetRegisteredOptimizers()));
   }
 };
 
@@ -252,7 +248,8 @@ class HeuristicOp : public GraphOp {
   absl::Status Compute(OpKernelContext* context, const OpenGraph& open) override {
     const Problem& p = open.problem();
     if (name_ == "incoming") return SetPlacement(context, p.legality->incoming);
-    if (name_ == "random") return SetPlacement(context, RandomLegal(p, static_cast<uint64_t>(seed_)));
+    if (name_ == "random")
+      return SetPlacement(context, RandomLegal(p, static_cast<uint64_t>(seed_)));
     if (name_ == "m_etf") return SetPlacement(context, EarliestTaskFirst(p, transfer_weight_));
     if (name_ == "critical_path") return SetPlacement(context, CriticalPath(p, transfer_weight_));
     if (name_ == "single_device") {
@@ -262,9 +259,9 @@ class HeuristicOp : public GraphOp {
       }
       return SetPlacement(context, SingleDevice(p, static_cast<int>(seed_)));
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown heuristic '", name_,
-        "'; known are incoming, random, single_device, m_etf, critical_path"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown heuristic '", name_,
+                     "'; known are incoming, random, single_device, m_etf, critical_path"));
   }
 
  private:
@@ -296,11 +293,10 @@ class SimulateOp : public GraphOp {
         peak_bytes.push_back(estimate.peak_bytes[device]);
       }
     }
-    for (const absl::Status& status :
-         {SetOutput(context, 0, TensorShape({k}), step_us),
-          SetOutput(context, 1, TensorShape({k}), feasible),
-          SetOutput(context, 2, TensorShape({k, d}), busy_us),
-          SetOutput(context, 3, TensorShape({k, d}), peak_bytes)}) {
+    for (const absl::Status& status : {SetOutput(context, 0, TensorShape({k}), step_us),
+                                       SetOutput(context, 1, TensorShape({k}), feasible),
+                                       SetOutput(context, 2, TensorShape({k, d}), busy_us),
+                                       SetOutput(context, 3, TensorShape({k, d}), peak_bytes)}) {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();

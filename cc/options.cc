@@ -54,8 +54,7 @@ template <typename Int>
 absl::Status ReadInt(const std::string& field, const AttrValue& value, int64_t low, int64_t high,
                      Int& out) {
   if (value.value_case() != AttrValue::kI || value.i() < low || value.i() > high) {
-    return Wrong(field, Text(value),
-                 absl::StrCat("an integer in ", low, "..", high));
+    return Wrong(field, Text(value), absl::StrCat("an integer in ", low, "..", high));
   }
   out = static_cast<Int>(value.i());
   return absl::OkStatus();
@@ -107,7 +106,9 @@ absl::StatusOr<Options> ReadOptions(const ParameterMap& parameters) {
                           o.candidates);
        }},
       {"tasks",
-       [&](auto& f, auto& v) { return ReadNames(f, v, {"placement", "scheduling"}, o.tasks); }},
+       [&](auto& f, auto& v) {
+         return ReadNames(f, v, {"placement", "scheduling"}, o.tasks);
+       }},
       {"keep_default", [&](auto& f, auto& v) { return ReadBool(f, v, o.keep_default); }},
       {"margin", [&](auto& f, auto& v) { return ReadShare(f, v, o.margin); }},
       {"samples", [&](auto& f, auto& v) { return ReadInt(f, v, 1, 4096, o.samples); }},

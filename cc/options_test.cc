@@ -50,7 +50,7 @@ TEST(ReadOptions, HasDefaults) {
   EXPECT_EQ(options->samples, 16);
   EXPECT_EQ(options->optimize_timeout_ms, 60000);
   EXPECT_EQ(options->candidates.size(), 4u);
-  EXPECT_THAT(options->tasks, ElementsAre("placement"));
+  EXPECT_THAT(options->tasks, ElementsAre("placement", "scheduling"));
 }
 
 TEST(ReadOptions, ReadsEveryField) {

@@ -23,8 +23,8 @@ std::vector<bool> Conditional(const OpGraph& graph) {
   return conditional;
 }
 
-// Ops that the results need. Others may belong to another step (initialisers, savers), and must not be tied to this
-// one.
+// Ops that the results need. Others may belong to another step (initialisers, savers), and must not
+// be tied to this one.
 std::vector<bool> Needed(const OpGraph& graph) {
   std::vector<bool> needed(graph.num_nodes(), false);
   for (int i = graph.num_nodes() - 1; i >= 0; --i) {
@@ -63,9 +63,8 @@ std::vector<std::pair<int, int>> OrderEdges(const Problem& problem, const Plan& 
     }
   }
   for (std::vector<int>& ops : expensive) {
-    std::stable_sort(ops.begin(), ops.end(), [&](int a, int b) {
-      return timeline.start_us[a] < timeline.start_us[b];
-    });
+    std::stable_sort(ops.begin(), ops.end(),
+                     [&](int a, int b) { return timeline.start_us[a] < timeline.start_us[b]; });
     for (size_t k = 1; k < ops.size(); ++k) {
       if (!HasEdge(graph, ops[k - 1], ops[k])) edges.emplace_back(ops[k - 1], ops[k]);
     }

@@ -9,10 +9,11 @@
 
 namespace grappler_go {
 
-// The executor has no priorities, so the expensive ops of each device are chained in the order in which the
-// simulator, which has, starts them: (before, after) pairs. All edges follow simulated time, as data edges do, so
-// no cycle can arise, whatever the devices. Ops in loops and behind a Switch, whose run is conditional, and ops that
-// no fetch needs are left out. Empty for a plan without priorities.
+// The executor has no priorities, so the expensive ops of each device are chained in the order in
+// which the simulator, which has, starts them: (before, after) pairs. All edges follow simulated
+// time, as data edges do, so no cycle can arise, whatever the devices. Ops in loops and behind a
+// Switch, whose run is conditional, and ops that no fetch needs are left out. Empty for a plan
+// without priorities.
 std::vector<std::pair<int, int>> OrderEdges(const Problem& problem, const Plan& plan);
 
 }  // namespace grappler_go

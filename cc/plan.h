@@ -27,8 +27,9 @@ struct Plan {
   int priority_of(int node) const { return priority.empty() ? 0 : priority[node]; }
 };
 
-// Reads the "devices" and "nodes" of a plan in JSON (see report.h) for this graph. Ops that the plan does not name
-// stay where they are; names that the graph does not have are an error, as is a device that the set does not have.
+// Reads the "devices" and "nodes" of a plan in JSON (see report.h) for this graph. Ops that the
+// plan does not name stay where they are; names that the graph does not have are an error, as is a
+// device that the set does not have.
 absl::StatusOr<Plan> ReadPlan(absl::string_view json, const Problem& problem);
 
 // OK, or what is wrong: the placement's legality, and clusters that span devices.

@@ -15,7 +15,8 @@
 namespace grappler_go {
 namespace {
 
-// How shy of transfers the list schedulers are tried: the schedule that they build is finer than what executes.
+// How shy of transfers the list schedulers are tried: the schedule that they build is finer than
+// what executes.
 constexpr double kTransferWeights[] = {1, 2, 4, 8};
 // Levels of priority that a schedule distinguishes.
 constexpr int kPriorityLevels = 20;
@@ -36,13 +37,15 @@ absl::StatusOr<std::vector<Placement>> Propose(const std::string& source, const 
     return Sample(problem, *logits, options.samples, static_cast<uint64_t>(options.seed));
   }
   if (source == "critical_path") {
-    for (const double weight : kTransferWeights) placements.push_back(CriticalPath(problem, weight));
+    for (const double weight : kTransferWeights)
+      placements.push_back(CriticalPath(problem, weight));
   } else if (source == "m_etf") {
     for (const double weight : kTransferWeights) {
       placements.push_back(EarliestTaskFirst(problem, weight));
     }
   } else if (source == "single_device") {
-    for (int d = 0; d < problem.devices->size(); ++d) placements.push_back(SingleDevice(problem, d));
+    for (int d = 0; d < problem.devices->size(); ++d)
+      placements.push_back(SingleDevice(problem, d));
   } else if (source == "random") {
     for (int k = 0; k < options.samples; ++k) {
       placements.push_back(RandomLegal(problem, static_cast<uint64_t>(options.seed) + k));
@@ -64,8 +67,8 @@ std::vector<int32_t> CriticalPathPriorities(const Problem& problem) {
 
 int SearchEvaluations(const Problem& problem, const Options& options) {
   if (options.search >= 0) return options.search;
-  return static_cast<int>(std::min<int64_t>(kMaxSearchEvaluations,
-                                            kSearchOps / (1 + problem.graph->num_nodes())));
+  return static_cast<int>(
+      std::min<int64_t>(kMaxSearchEvaluations, kSearchOps / (1 + problem.graph->num_nodes())));
 }
 
 bool Better(const StepEstimate& a, const StepEstimate& b) {
@@ -116,10 +119,9 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
   choice.plan = {"default", problem.legality->incoming, {}, {}};
   choice.predicted = choice.incoming;
   if (options.keep_default && choice.incoming.feasible && choice.bound.us() >= needed_us) {
-    choice.reason = absl::StrCat("the incoming graph is predicted at ",
-                                 Milliseconds(choice.incoming.step_us),
-                                 " a step, and no placement can be below ",
-                                 Milliseconds(choice.bound.us()));
+    choice.reason =
+        absl::StrCat("the incoming graph is predicted at ", Milliseconds(choice.incoming.step_us),
+                     " a step, and no placement can be below ", Milliseconds(choice.bound.us()));
     return choice;
   }
   StepEstimate best;
@@ -152,7 +154,8 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
   }
   const int evaluations = SearchEvaluations(problem, options);
   if (evaluations > 0) {
-    // From the best proposal, and from the incoming graph, whose locality no list scheduler may have kept.
+    // From the best proposal, and from the incoming graph, whose locality no list scheduler may
+    // have kept.
     const BlockLevels levels = Coarsen(problem);
     CandidateResult result{"search"};
     StepEstimate source_best;
@@ -182,15 +185,15 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
     result.feasible = source_best.feasible;
     choice.candidates.push_back(result);
   }
-  const bool gain = found && best.feasible &&
-                    (!choice.incoming.feasible || best.step_us < needed_us);
+  const bool gain =
+      found && best.feasible && (!choice.incoming.feasible || best.step_us < needed_us);
   if (found && best.feasible && (gain || !options.keep_default)) {
     choice.plan = std::move(plan);
     choice.predicted = best;
     choice.applied = true;
-    choice.reason = absl::StrCat(choice.plan.source, " is predicted at ", Milliseconds(best.step_us),
-                                 " a step, the incoming graph at ",
-                                 Milliseconds(choice.incoming.step_us));
+    choice.reason =
+        absl::StrCat(choice.plan.source, " is predicted at ", Milliseconds(best.step_us),
+                     " a step, the incoming graph at ", Milliseconds(choice.incoming.step_us));
     return choice;
   }
   if (!found) {

@@ -20,7 +20,8 @@ namespace grappler_go {
 // A graph read for planning: owns what a Problem points to.
 class PlanningContext {
  public:
-  // `item` must outlive the context. `memory_limits` (by device name) fill in where the profile has none.
+  // `item` must outlive the context. `memory_limits` (by device name) fill in where the profile has
+  // none.
   static absl::StatusOr<std::unique_ptr<PlanningContext>> Create(
       const tensorflow::grappler::GrapplerItem& item, DeviceSet devices,
       const LegalityOptions& legality_options, const std::string& costs_path);
@@ -44,18 +45,18 @@ struct CandidateResult {
 };
 
 struct Choice {
-  Plan plan;               // The best candidate, or the incoming placement.
-  bool applied = false;    // Whether the plan should be written.
-  std::string reason;      // Why, in words.
+  Plan plan;             // The best candidate, or the incoming placement.
+  bool applied = false;  // Whether the plan should be written.
+  std::string reason;    // Why, in words.
   StepEstimate incoming, predicted;
   LowerBound bound;
   std::vector<CandidateResult> candidates;
 };
 
-// Deadline in microseconds since the epoch, 0 = none; past it the choice fails with DeadlineExceeded. A policy that
-// was asked for by name and is missing or broken is an error; the shipped one, where absent, is passed over.
-absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
-                              uint64_t deadline_us);
+// Deadline in microseconds since the epoch, 0 = none; past it the choice fails with
+// DeadlineExceeded. A policy that was asked for by name and is missing or broken is an error; the
+// shipped one, where absent, is passed over.
+absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options, uint64_t deadline_us);
 
 }  // namespace grappler_go
 

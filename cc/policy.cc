@@ -28,8 +28,8 @@ constexpr char kServing[] = "serving_default";
 constexpr char kFeatureTable[] = "feature_table";
 constexpr char kServeTag[] = "serve";
 
-// The policy's own session: never optimised by this pass (no recursion), with its own small thread pool, off the
-// GPU that the program uses.
+// The policy's own session: never optimised by this pass (no recursion), with its own small thread
+// pool, off the GPU that the program uses.
 tensorflow::SessionOptions PolicySessionOptions() {
   tensorflow::SessionOptions options;
   tensorflow::ConfigProto& config = options.config;
@@ -102,8 +102,7 @@ struct CacheEntry {
 absl::StatusOr<std::shared_ptr<const Policy>> Policy::Load(const std::string& directory) {
   static absl::Mutex mutex(absl::kConstInit);
   static auto* const cache = new std::map<std::string, CacheEntry>();
-  const std::string file =
-      tensorflow::io::JoinPath(directory, tensorflow::kSavedModelFilenamePb);
+  const std::string file = tensorflow::io::JoinPath(directory, tensorflow::kSavedModelFilenamePb);
   tensorflow::FileStatistics stat;
   absl::Status status = tensorflow::Env::Default()->Stat(file, &stat);
   if (!status.ok()) {
@@ -112,8 +111,7 @@ absl::StatusOr<std::shared_ptr<const Policy>> Policy::Load(const std::string& di
   }
   absl::MutexLock lock(&mutex);
   CacheEntry& entry = (*cache)[directory];
-  if (entry.policy != nullptr && entry.mtime_ns == stat.mtime_nsec &&
-      entry.length == stat.length) {
+  if (entry.policy != nullptr && entry.mtime_ns == stat.mtime_nsec && entry.length == stat.length) {
     return entry.policy;
   }
   auto policy = std::make_shared<Policy>();
@@ -188,9 +186,9 @@ absl::StatusOr<std::vector<float>> Policy::Score(const Problem& problem) const {
   }
   const Tensor& logits = outputs[0];
   if (logits.dtype() != tensorflow::DT_FLOAT || logits.shape() != TensorShape({n, d})) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("policy '", directory_, "': scores of shape ", logits.shape().DebugString(),
-                     ", expected [", n, ",", d, "]"));
+    return absl::InvalidArgumentError(absl::StrCat("policy '", directory_, "': scores of shape ",
+                                                   logits.shape().DebugString(), ", expected [", n,
+                                                   ",", d, "]"));
   }
   std::vector<float> scores(static_cast<size_t>(n * d));
   std::memcpy(scores.data(), logits.data(), scores.size() * sizeof(float));
@@ -229,8 +227,7 @@ std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& 
       for (int d = 0; d < num_devices; ++d) {
         if ((legality.group_mask[g] & DeviceBit(d)) == 0) continue;
         // The largest of scores with Gumbel noise is a draw from their softmax.
-        const double noise =
-            k == 0 ? 0 : -temperature * std::log(-std::log(uniform(random)));
+        const double noise = k == 0 ? 0 : -temperature * std::log(-std::log(uniform(random)));
         const double score = scores[static_cast<size_t>(g) * num_devices + d] + noise;
         if (best < 0 || score > best_score) {
           best = d;

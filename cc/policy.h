@@ -16,8 +16,8 @@ namespace grappler_go {
 // The scores of a policy: logits[node * devices + device], higher = rather there.
 class Policy {
  public:
-  // Loads the SavedModel at `directory`, once a process (again when its files change). Refuses one whose feature
-  // table is not ours, naming the first difference.
+  // Loads the SavedModel at `directory`, once a process (again when its files change). Refuses one
+  // whose feature table is not ours, naming the first difference.
   static absl::StatusOr<std::shared_ptr<const Policy>> Load(const std::string& directory);
 
   // Errors: the run fails, or the scores have another shape or are not finite.
@@ -28,8 +28,9 @@ class Policy {
   std::string directory_;
 };
 
-// Draws `samples` legal placements from the scores: the first takes the best device for each group, the others are
-// sampled at temperatures that rise to 1. Deterministic by `seed`. A group's score is the mean of its ops'.
+// Draws `samples` legal placements from the scores: the first takes the best device for each group,
+// the others are sampled at temperatures that rise to 1. Deterministic by `seed`. A group's score
+// is the mean of its ops'.
 std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& logits, int samples,
                               uint64_t seed);
 

@@ -38,7 +38,8 @@ std::string UniqueName(const std::string& base, const OpGraph& graph,
   return name;
 }
 
-// Copies each replicable constant to the devices of its readers, and points the readers at their copies.
+// Copies each replicable constant to the devices of its readers, and points the readers at their
+// copies.
 void ReplicateConstants(const Problem& problem, const Plan& plan,
                         const absl::flat_hash_set<std::string>& preserve, GraphDef& out) {
   const OpGraph& graph = *problem.graph;

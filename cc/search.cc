@@ -34,15 +34,17 @@ double MeanTransferUs(const DeviceSet& devices, double bytes) {
     for (int t = 0; t < devices.size(); ++t) {
       if (s == t) continue;
       const Link& link = devices.link(s, t);
-      us += 2 * link.busy_us + link.latency_us + bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
+      us += 2 * link.busy_us + link.latency_us +
+            bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
       ++links;
     }
   }
   return links == 0 ? 0 : us / links;
 }
 
-// What it costs to part two movable blocks: the tensors between them, and the tensors that both read, which would
-// have to be sent to two places (as weights are). A tensor counts once for each reading block.
+// What it costs to part two movable blocks: the tensors between them, and the tensors that both
+// read, which would have to be sent to two places (as weights are). A tensor counts once for each
+// reading block.
 std::vector<Traffic> BlockTraffic(const Problem& p, const std::vector<int32_t>& block_of) {
   absl::flat_hash_map<int64_t, double> weights;
   const double latency_us = MeanTransferUs(*p.devices, 0);
@@ -69,14 +71,17 @@ std::vector<Traffic> BlockTraffic(const Problem& p, const std::vector<int32_t>& 
   std::vector<Traffic> traffic;
   traffic.reserve(weights.size());
   for (const auto& [key, us] : weights) {
-    traffic.push_back({static_cast<int32_t>(key >> 32), static_cast<int32_t>(key & 0xffffffff), us});
+    traffic.push_back(
+        {static_cast<int32_t>(key >> 32), static_cast<int32_t>(key & 0xffffffff), us});
   }
   return traffic;
 }
 
-// Blocks of groups whose ops share a part of their name ("layer_1" of "gradients/layer_1/step_3/MatMul"): what the
-// author of the model thought of as one thing, its gradients included. The heaviest first.
-std::vector<std::vector<int32_t>> ScopeBlocks(const Problem& p, const std::vector<int32_t>& block_of,
+// Blocks of groups whose ops share a part of their name ("layer_1" of
+// "gradients/layer_1/step_3/MatMul"): what the author of the model thought of as one thing, its
+// gradients included. The heaviest first.
+std::vector<std::vector<int32_t>> ScopeBlocks(const Problem& p,
+                                              const std::vector<int32_t>& block_of,
                                               const std::vector<double>& work_us) {
   std::map<absl::string_view, std::vector<int32_t>> by_scope;
   int movable = 0;
@@ -131,7 +136,8 @@ BlockLevels Coarsen(const Problem& problem) {
   const double max_us = kMaxBlockShare * std::accumulate(work_us.begin(), work_us.end(), 0.0);
   std::vector<Traffic> traffic = BlockTraffic(problem, block_of);
   while (blocks.size() > 1) {
-    // Small blocks with heavy traffic first, as a matching: each block is joined at most once a level.
+    // Small blocks with heavy traffic first, as a matching: each block is joined at most once a
+    // level.
     const double floor_us = max_us / static_cast<double>(blocks.size());
     const auto gain = [&](const Traffic& t) {
       return t.us / (floor_us + work_us[t.a]) / (floor_us + work_us[t.b]);
@@ -190,8 +196,8 @@ class Walk {
   const SearchResult& best() const { return best_; }
   int evaluations() const { return best_.evaluations; }
 
-  // Moves the block to `device`, as far as that is legal, and keeps that if the step gets at most `tolerance_us`
-  // slower. Returns whether it was kept.
+  // Moves the block to `device`, as far as that is legal, and keeps that if the step gets at most
+  // `tolerance_us` slower. Returns whether it was kept.
   bool Try(const std::vector<int32_t>& block, int8_t device, double tolerance_us) {
     undo_.clear();
     for (const int32_t g : block) {
@@ -237,7 +243,8 @@ class Walk {
 }  // namespace
 
 SearchResult Search(const Problem& problem, const BlockLevels& levels, const Placement& start,
-                    absl::Span<const int32_t> priority, int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator) {
+                    absl::Span<const int32_t> priority, int evaluations, uint64_t seed,
+                    uint64_t deadline_us, Simulator& simulator) {
   Walk walk(problem, start, priority, simulator);
   if (levels.empty()) return walk.best();
   const auto late = [&] {
@@ -245,8 +252,8 @@ SearchResult Search(const Problem& problem, const BlockLevels& levels, const Pla
   };
   std::mt19937_64 random(seed);
   const uint64_t num_devices = static_cast<uint64_t>(problem.devices->size());
-  // From coarse to fine: every block to every device, as long as that helps. Coarse levels have few blocks, so
-  // they take what they need; finer ones share what is left.
+  // From coarse to fine: every block to every device, as long as that helps. Coarse levels have few
+  // blocks, so they take what they need; finer ones share what is left.
   const int descent = evaluations / 2;
   for (size_t level = levels.size(); level-- > 0;) {
     std::vector<int32_t> order(levels[level].size());

@@ -1,4 +1,5 @@
-// Local search in the simulator: improves the best of the proposed placements by moving blocks of ops.
+// Local search in the simulator: improves the best of the proposed placements by moving blocks of
+// ops.
 #ifndef GRAPPLER_GO_CC_SEARCH_H_
 #define GRAPPLER_GO_CC_SEARCH_H_
 
@@ -10,8 +11,9 @@
 
 namespace grappler_go {
 
-// Nested blocks of movable groups: level 0 has each group by itself, each next level joins pairs that are dear to
-// part (heaviest traffic for their compute), and the last holds the scopes of the ops' names. By level: the blocks, each a list of groups.
+// Nested blocks of movable groups: level 0 has each group by itself, each next level joins pairs
+// that are dear to part (heaviest traffic for their compute), and the last holds the scopes of the
+// ops' names. By level: the blocks, each a list of groups.
 using BlockLevels = std::vector<std::vector<std::vector<int32_t>>>;
 BlockLevels Coarsen(const Problem& problem);
 
@@ -21,11 +23,13 @@ struct SearchResult {
   int evaluations = 0;
 };
 
-// Multilevel descent and then simulated annealing from `start`, `evaluations` simulated steps in all: a block goes to
-// another device, coarse blocks first, and back unless that helped. Deterministic by `seed`. Stops early past `deadline_us` (0 = none). The result is never worse
+// Multilevel descent and then simulated annealing from `start`, `evaluations` simulated steps in
+// all: a block goes to another device, coarse blocks first, and back unless that helped.
+// Deterministic by `seed`. Stops early past `deadline_us` (0 = none). The result is never worse
 // than `start`. Steps are simulated with `priority` (may be empty).
 SearchResult Search(const Problem& problem, const BlockLevels& levels, const Placement& start,
-                    absl::Span<const int32_t> priority, int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator);
+                    absl::Span<const int32_t> priority, int evaluations, uint64_t seed,
+                    uint64_t deadline_us, Simulator& simulator);
 
 }  // namespace grappler_go
 

@@ -81,11 +81,13 @@ void Simulator::FinishNode(int node) {
     const int32_t tensor = graph_.edge_tensor[e];
     const int source = graph_.edge_source[e];
     if (placement_[source] == home || legality_.replicable[source]) {
-      if (--local_reads_[tensor] == 0) live_bytes_[placement_[source]] -= graph_.tensor_bytes[tensor];
+      if (--local_reads_[tensor] == 0)
+        live_bytes_[placement_[source]] -= graph_.tensor_bytes[tensor];
       continue;
     }
     int32_t transfer = first_transfer_[tensor];
-    while (transfer >= 0 && transfers_[transfer].target != home) transfer = transfers_[transfer].next;
+    while (transfer >= 0 && transfers_[transfer].target != home)
+      transfer = transfers_[transfer].next;
     if (transfer >= 0 && --transfers_[transfer].reads == 0) {
       live_bytes_[home] -= graph_.tensor_bytes[tensor];
     }
@@ -218,8 +220,8 @@ StepEstimate Simulator::Run(absl::Span<const int8_t> placement, absl::Span<const
   }
   if (timeline_ != nullptr) {
     for (const Transfer& transfer : transfers_) {
-      timeline_->transfers.push_back({transfer.tensor, transfer.source, transfer.target,
-                                      transfer.start_us, transfer.end_us});
+      timeline_->transfers.push_back(
+          {transfer.tensor, transfer.source, transfer.target, transfer.start_us, transfer.end_us});
     }
   }
   return estimate;

@@ -1,8 +1,9 @@
 // Event-driven simulation of one step of a placed graph.
 //
-// An executor runs its ready ops one after the other, first come first served, as TensorFlow's does with one
-// thread. A tensor goes once to each device that reads it; links carry one tensor at a time in each direction;
-// copying burns compute at both ends before any other op gets it. Known weakness: loops run once.
+// An executor runs its ready ops one after the other, first come first served, as TensorFlow's does
+// with one thread. A tensor goes once to each device that reads it; links carry one tensor at a
+// time in each direction; copying burns compute at both ends before any other op gets it. Known
+// weakness: loops run once.
 #ifndef GRAPPLER_GO_CC_SIMULATOR_H_
 #define GRAPPLER_GO_CC_SIMULATOR_H_
 
@@ -30,29 +31,30 @@ struct Timeline {
 
 struct StepEstimate {
   double step_us = 0;
-  bool feasible = true;              // Peak memory is within every device's limit.
-  std::vector<double> busy_us;       // By executor: ops and copying.
-  std::vector<double> peak_bytes;    // By device: persistent and live tensors.
+  bool feasible = true;            // Peak memory is within every device's limit.
+  std::vector<double> busy_us;     // By executor: ops and copying.
+  std::vector<double> peak_bytes;  // By device: persistent and live tensors.
 };
 
 // What bounds the step of any placement from below.
 struct LowerBound {
   double critical_path_us = 0;  // Fastest device for each op, free transfers.
   double work_us = 0;           // All ops on their fastest device, split evenly over the executors.
-  double fixed_us = 0;          // The ops that can run on one executor only, on the one that has most of them.
+  double fixed_us =
+      0;  // The ops that can run on one executor only, on the one that has most of them.
   double us() const { return std::max({critical_path_us, work_us, fixed_us}); }
 };
 
-// Holds the buffers of one graph on one device set: many placements are simulated without allocation. Not
-// thread-safe; one object a thread.
+// Holds the buffers of one graph on one device set: many placements are simulated without
+// allocation. Not thread-safe; one object a thread.
 class Simulator {
  public:
   // `op_us` as from OpTimes. All arguments must outlive the simulator.
   Simulator(const OpGraph& graph, const DeviceSet& devices, const Legality& legality,
             absl::Span<const float> op_us);
 
-  // Simulates one step. `placement` must be legal. With `priority` (by node, higher first; may be empty) each ready
-  // queue is ordered by it. Fills `timeline` unless it is null.
+  // Simulates one step. `placement` must be legal. With `priority` (by node, higher first; may be
+  // empty) each ready queue is ordered by it. Fills `timeline` unless it is null.
   StepEstimate Run(absl::Span<const int8_t> placement, absl::Span<const int32_t> priority = {},
                    Timeline* timeline = nullptr);
 
@@ -60,25 +62,25 @@ class Simulator {
 
  private:
   struct Task {
-    int32_t id;        // A node, or ~transfer for its copying at one end.
-    int64_t order;     // Ready queues pop the smallest.
+    int32_t id;     // A node, or ~transfer for its copying at one end.
+    int64_t order;  // Ready queues pop the smallest.
     double us;
   };
   struct Event {
     double us;
     int64_t sequence;
-    int32_t id;        // >= 0: the executor that finishes its task; < 0: ~transfer that arrives.
+    int32_t id;  // >= 0: the executor that finishes its task; < 0: ~transfer that arrives.
   };
   struct Transfer {
     int32_t tensor;
-    int32_t next;      // The next transfer of the same tensor, -1 = none.
-    int32_t reads;     // Consumers that have not run yet.
+    int32_t next;   // The next transfer of the same tensor, -1 = none.
+    int32_t reads;  // Consumers that have not run yet.
     int8_t source, target;
     bool arrived;
     double start_us, end_us;
   };
   struct Executor {
-    std::vector<Task> queue;   // Binary heap.
+    std::vector<Task> queue;  // Binary heap.
     Task running;
     bool busy = false;
     double busy_us = 0;
@@ -109,8 +111,8 @@ class Simulator {
   std::vector<int32_t> first_transfer_;  // By tensor.
   std::vector<Transfer> transfers_;
   std::vector<Executor> executors_;
-  std::vector<Event> events_;            // Binary heap.
-  std::vector<double> link_free_us_;     // By source * devices + target.
+  std::vector<Event> events_;         // Binary heap.
+  std::vector<double> link_free_us_;  // By source * devices + target.
   std::vector<double> live_bytes_, peak_bytes_;
 };
 

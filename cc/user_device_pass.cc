@@ -1,8 +1,8 @@
 // Keeps what the user asked for with tf.device where Grappler can see it.
 //
-// Grappler runs after the placer, when every op has a device and nobody can tell which of them a user asked for.
-// This pass runs before the placer, and copies each requested device into an attribute. It acts only in sessions
-// and functions whose config names the grappler_go optimizer.
+// Grappler runs after the placer, when every op has a device and nobody can tell which of them a
+// user asked for. This pass runs before the placer, and copies each requested device into an
+// attribute. It acts only in sessions and functions whose config names the grappler_go optimizer.
 #include "cc/grappler_go_pass.h"
 #include "cc/legality.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"

@@ -6,14 +6,15 @@ import types
 
 import tensorflow as tf
 
-# The library is compiled against one minor version's C++ headers, and C++ has no stable interface across them.
+# The library is compiled against one minor version's C++ headers, and C++ has no stable interface
+# across them.
 TENSORFLOW_VERSION = "2.21"
 LIBRARY_PATH = pathlib.Path(__file__).parent / "_lib" / "libgrappler_go.so"
 PASS_NAME = "grappler_go"
 
 
 def check_tensorflow_version(version: str) -> None:
-    """Raises ImportError, with the fix, unless `version` is a release of the minor version we are built for."""
+    """Raises ImportError, with the fix, unless `version` is of the minor version built for."""
     if version.split(".")[:2] != TENSORFLOW_VERSION.split("."):
         raise ImportError(
             f"grappler_go is built for TensorFlow {TENSORFLOW_VERSION}.*, but {version} is loaded; "
@@ -23,11 +24,16 @@ def check_tensorflow_version(version: str) -> None:
 
 @functools.cache
 def ops() -> types.ModuleType:
-    """The library's TensorFlow ops. Raises ImportError where the library is missing or does not register the pass."""
+    """The library's TensorFlow ops.
+
+    Raises:
+      ImportError: the library is missing, or does not register the pass.
+    """
     check_tensorflow_version(tf.__version__)
     if not LIBRARY_PATH.exists():
         raise ImportError(
-            f"the compiled library {LIBRARY_PATH} is missing; fix: `pip install .`, or `make build` in a checkout"
+            f"the compiled library {LIBRARY_PATH} is missing; "
+            "fix: `pip install .`, or `make build` in a checkout"
         )
     module = tf.load_op_library(str(LIBRARY_PATH))
     with tf.init_scope():

@@ -45,13 +45,14 @@ def _attr(name: str, value: Any) -> attr_value_pb2.AttrValue:
         return attr_value_pb2.AttrValue(i=value)
     if want is float:
         return attr_value_pb2.AttrValue(f=value)
-    return attr_value_pb2.AttrValue(s=value.encode())
+    return attr_value_pb2.AttrValue(s=str(value).encode())
 
 
 def custom_optimizer(**options: Any) -> rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer:
     """The optimizer's entry in a RewriterConfig.
 
-    Options: see `enable`. Raises ValueError for an unknown name, TypeError for a value of the wrong type.
+    Options: see `enable`. Raises ValueError for an unknown name, TypeError for a value of the
+      wrong type.
     """
     optimizer = rewriter_config_pb2.RewriterConfig.CustomGraphOptimizer(name=_library.PASS_NAME)
     for name, value in options.items():
@@ -60,7 +61,7 @@ def custom_optimizer(**options: Any) -> rewriter_config_pb2.RewriterConfig.Custo
 
 
 def rewriter_config(**options: Any) -> rewriter_config_pb2.RewriterConfig:
-    """A RewriterConfig with the pass in it, after TensorFlow's own optimizers. Options: see `enable`."""
+    """A RewriterConfig with the pass after TensorFlow's own optimizers. Options: see `enable`."""
     _library.ops()
     config = rewriter_config_pb2.RewriterConfig()
     config.custom_optimizers.append(custom_optimizer(**options))
@@ -72,7 +73,8 @@ def rewriter_config(**options: Any) -> rewriter_config_pb2.RewriterConfig:
 def session_config(**options: Any) -> config_pb2.ConfigProto:
     """A ConfigProto with the pass in it, for `tf.compat.v1.Session`. Options: see `enable`.
 
-    With a `grpc://` target the pass runs in the target's process, which must have the library loaded, as the
+    With a `grpc://` target the pass runs in the target's process, which must have the library
+    loaded, as the
     workers of `local_cluster` do.
     """
     config = config_pb2.ConfigProto()
@@ -89,13 +91,14 @@ def _remove(rewrite: rewriter_config_pb2.RewriterConfig) -> bool:
 
 
 def enable(**options: Any) -> None:
-    """Switches the pass on for every tf.function and Keras model that is traced or first called from now on.
+    """Switches the pass on for all functions and Keras models traced or first called from now on.
 
     For `tf.compat.v1.Session`, see `session_config`. Calling it again replaces the options.
 
     Args:
       **options: All optional.
-        candidates: planners that may propose, comma-separated or a list: policy, critical_path, m_etf,
+        candidates: planners that may propose, comma-separated or a list: policy, critical_path,
+          m_etf,
           single_device, random.
         keep_default: keep the incoming graph unless a plan is predicted better by `margin` (True).
         margin: smallest gain worth a change, a share of the step time (0.05).

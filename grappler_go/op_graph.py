@@ -1,4 +1,4 @@
-"""A graph as the pass sees it: features, legality, heuristics and simulation, all from the C++ library."""
+"""A graph as the pass sees it: features, legality, heuristics, simulation, all from C++."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ class Simulation:
 
 
 def feature_table() -> tuple[str, ...]:
-    """The names of all features in order, "node/log_bytes" and so on; a policy must have been trained on them."""
+    """The names of all features in order ("node/log_bytes", ...), which a policy is trained on."""
     with tf.init_scope():
         return tuple(_texts(_library.ops().grappler_go_feature_table()))
 
@@ -50,11 +50,13 @@ class OpGraph:
     """A GraphDef read for planning on given devices. Nodes are in a canonical topological order.
 
     Attributes:
-      names, op_types, rules: of each op; a rule says why an op cannot move ("free" if it can). Length N.
+      names, op_types, rules: of each op; a rule says why an op cannot move ("free" if it can).
+        Length N.
       devices: full device names in canonical order. Length D.
       groups: ops with one number must share a device, i32 [N].
       op_us: estimated compute time of each op on each device in microseconds, f32 [N, D].
-      critical_path_us, work_us, fixed_us: lower bounds of the step time in microseconds (cc/simulator.h).
+      critical_path_us, work_us, fixed_us: lower bounds of the step time in microseconds
+        (cc/simulator.h).
     """
 
     def __init__(
@@ -72,7 +74,8 @@ class OpGraph:
         """Reads the graph.
 
         Args:
-          graph_def: the graph. Ops without a device count as where TensorFlow's placer would put them.
+          graph_def: the graph. Ops without a device count as where TensorFlow's placer would put
+            them.
           devices: full device names; they need not be attached.
           profile: device profile, JSON text; None = built-in figures.
           fetch: names of fetched ops or tensors.
@@ -119,7 +122,7 @@ class OpGraph:
         return len(self.devices)
 
     def features(self) -> dict[str, np.ndarray]:
-        """The inputs of a policy by name: N ops, E edges, D devices; widths as in `feature_table`."""
+        """The inputs of a policy by name, of N ops, E edges, D devices, as `feature_table` says."""
         with tf.init_scope():
             values = self._ops.grappler_go_features(self._handle)
         return {name: value.numpy() for name, value in zip(FEATURE_NAMES, values, strict=True)}
@@ -139,7 +142,11 @@ class OpGraph:
         return placement.numpy()
 
     def simulate(self, placements: np.ndarray) -> Simulation:
-        """Simulates a step of each placement, i32 [K, N]. Raises FailedPreconditionError for an illegal one."""
+        """Simulates a step of each placement, i32 [K, N].
+
+        Raises:
+          tf.errors.FailedPreconditionError: a placement is not legal.
+        """
         with tf.init_scope():
             result = self._ops.grappler_go_simulate(self._handle, _matrix(placements))
         return Simulation(
@@ -150,24 +157,29 @@ class OpGraph:
         )
 
     def legal(self, placement: np.ndarray) -> str:
-        """ "" for a legal placement, i32 [N]; else the first violation in words."""
+        """The first violation of a placement, i32 [N], in words; "" for a legal one."""
         with tf.init_scope():
             violations = self._ops.grappler_go_check(self._handle, _matrix(placement[None]))
         return _texts(violations)[0]
 
     def repair(self, placement: np.ndarray) -> np.ndarray:
-        """The nearest legal placement, i32 [N]: each group goes where most of its compute was wanted."""
+        """The nearest legal placement, i32 [N]: each group where most of its compute was wanted."""
         with tf.init_scope():
             return self._ops.grappler_go_repair(self._handle, _matrix(placement[None])).numpy()[0]
 
     def choose(self, **options: Any) -> str:
-        """What the pass would decide with these options (see `enable`), as JSON text (see cc/report.h)."""
+        """What the pass would decide with these options of `enable`, as JSON (see cc/report.h)."""
         serialized = config.custom_optimizer(**options).SerializeToString()
         with tf.init_scope():
             return self._ops.grappler_go_choose(self._handle, serialized).numpy().decode()
 
     def apply(self, plan_json: str) -> graph_pb2.GraphDef:
-        """The graph with a plan written into it. Raises an error for a plan that is not legal or not of this graph."""
+        """The graph with a plan in it.
+
+        Raises:
+          tf.errors.FailedPreconditionError: the plan is not legal for this graph.
+          tf.errors.InvalidArgumentError: the plan is malformed or of another graph.
+        """
         with tf.init_scope():
             serialized = self._ops.grappler_go_apply(self._handle, plan_json).numpy()
         return graph_pb2.GraphDef.FromString(serialized)

@@ -38,7 +38,8 @@ _LINK_CHAINS = {
     1 << 22: (2, 10),
     1 << 24: (1, 5),
 }
-# Bytes of a tensor -> chains at once and hops of each, beside a chain of matrix products at each end.
+# Bytes of a tensor -> chains at once and hops of each, beside a chain of matrix products at each
+# end.
 _DISPLACING_CHAINS = {4: (8, 8), 1 << 17: (8, 8), 1 << 20: (4, 6), 1 << 23: (2, 3)}
 _DISPLACED_CHAIN = 30
 _DISPLACED_REPEATS = 5

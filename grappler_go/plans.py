@@ -84,10 +84,14 @@ def apply(
     Args:
       graph: the GraphDef that the plan was made for.
       plan: what `plan` returned, or one with other decisions.
-      fetch, feed, override_user_devices, move_state: as for `plan`.
+      fetch: as for `plan`.
+      feed: as for `plan`.
+      override_user_devices: as for `enable`.
+      move_state: as for `enable`.
 
     Raises:
-      tf.errors.FailedPreconditionError: the plan is not legal for the graph; the message names op and rule.
+      tf.errors.FailedPreconditionError: the plan is not legal for the graph; the message names op
+      and rule.
       tf.errors.InvalidArgumentError: the plan is malformed or of another graph.
     """
     op_graph = OpGraph(
