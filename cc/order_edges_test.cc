@@ -45,7 +45,7 @@ TEST(OrderEdges, FollowPriorities) {
   GraphDef def;
   AddMatrix(def, "x", 2, 2, WorkerCpu(0));
   for (const char* op : {"a", "b", "c"}) AddOp(def, op, "Tanh", {"x"}, WorkerCpu(0));
-  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  auto world = MakeWorld(MakeItem(def, {"a", "b", "c"}), WorkerCpus(2));
   const int a = world->graph.Find("a"), b = world->graph.Find("b"), c = world->graph.Find("c");
   Plan plan;
   plan.device = world->legality.incoming;
@@ -60,13 +60,29 @@ TEST(OrderEdges, FollowPriorities) {
   EXPECT_THAT(OrderEdges(world->problem, plan), ::testing::ElementsAre(std::make_pair(c, a)));
 }
 
+TEST(OrderEdges, LeaveOutOpsOfAnotherStep) {
+  GraphDef def;
+  AddMatrix(def, "x", 2, 2, WorkerCpu(0));
+  for (const char* op : {"a", "b", "init"}) AddOp(def, op, "Tanh", {"x"}, WorkerCpu(0));
+  auto world = MakeWorld(MakeItem(def, {"a", "b"}), WorkerCpus(2));
+  Plan plan;
+  plan.device = world->legality.incoming;
+  plan.priority.assign(world->graph.num_nodes(), 0);
+  EXPECT_THAT(
+      OrderEdges(world->problem, plan),
+      ::testing::ElementsAre(std::make_pair(world->graph.Find("a"), world->graph.Find("b"))));
+  // Without fetches nobody knows what belongs to one step.
+  world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  EXPECT_THAT(OrderEdges(world->problem, plan), IsEmpty());
+}
+
 TEST(OrderEdges, LeaveOutCheapOpsAndEdgesThatAreThere) {
   GraphDef def;
   AddMatrix(def, "x", 2, 2, WorkerCpu(0));
   AddOp(def, "a", "Tanh", {"x"}, WorkerCpu(0));
   AddOp(def, "b", "Tanh", {"a"}, WorkerCpu(0));
   AddOp(def, "cheap", "Tanh", {"x"}, WorkerCpu(0));
-  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  auto world = MakeWorld(MakeItem(def, {"b", "cheap"}), WorkerCpus(2));
   world->SetUs("a", 1e5);
   world->SetUs("b", 1e5);
   Plan plan;
@@ -87,7 +103,7 @@ TEST(OrderEdges, LeaveOutConditionalOps) {
   AddOp(def, "after", "Tanh", {"merge"}, home);
   AddOp(def, "a", "Tanh", {"x"}, home);
   AddOp(def, "b", "Tanh", {"x"}, home);
-  const auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  const auto world = MakeWorld(MakeItem(def, {"after", "a", "b"}), WorkerCpus(2));
   Plan plan;
   plan.device = world->legality.incoming;
   plan.priority.assign(world->graph.num_nodes(), 0);
@@ -100,7 +116,10 @@ TEST(OrderEdges, NeverMakeACycle) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const GraphDef def =
         RandomGraph(60, seed, seed % 2 == 0 ? WorkerCpu(0) : LocalDevice("CPU", 0));
-    const auto world = MakeWorld(MakeItem(def), seed % 2 == 0 ? WorkerCpus(3) : LocalCpus(3), true);
+    std::vector<std::string> fetch;
+    for (const auto& node : def.node()) fetch.push_back(node.name());
+    const auto world =
+        MakeWorld(MakeItem(def, fetch), seed % 2 == 0 ? WorkerCpus(3) : LocalCpus(3), true);
     for (uint64_t k = 0; k < 10; ++k) {
       const Plan plan = RandomPlan(*world, seed * 100 + k);
       const auto edges = OrderEdges(world->problem, plan);
@@ -115,7 +134,10 @@ TEST(OrderEdges, NeverMakeACycle) {
 
 TEST(OrderEdges, WithOpsThatTakeNoTime) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
-    auto world = MakeWorld(MakeItem(RandomGraph(60, seed, WorkerCpu(0))), WorkerCpus(2), true);
+    const GraphDef def = RandomGraph(60, seed, WorkerCpu(0));
+    std::vector<std::string> fetch;
+    for (const auto& node : def.node()) fetch.push_back(node.name());
+    auto world = MakeWorld(MakeItem(def, fetch), WorkerCpus(2), true);
     for (int i = 0; i < 60; i += 2) world->SetUs(world->graph.name(i), 0);
     const Plan plan = RandomPlan(*world, seed);
     EXPECT_TRUE(IsAcyclic(world->graph, OrderEdges(world->problem, plan)));

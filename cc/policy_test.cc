@@ -167,7 +167,13 @@ TEST(Sample, TheFirstIsTheBestOfEachGroup) {
 TEST(Sample, IsLegalDeterministicAndFollowsTheScores) {
   const auto world = MakeWorld(MakeItem(RandomGraph(60, 3, WorkerCpu(0))), WorkerCpus(3), true);
   std::vector<float> logits(3 * 60, 0);
-  for (size_t i = 0; i < 60; ++i) logits[3 * i + 2] = std::log(8.0f);  // 0.8 of the draws.
+  for (size_t i = 0; i < 60; ++i) logits[3 * i + 2] = std::log(8.0f);
+  // At temperature t the device has 8^(1/t) chances against 2; t rises from 0 to 1.
+  double expected = 1.0 / 200;
+  for (int k = 1; k < 200; ++k) {
+    const double chances = std::pow(8.0, 199.0 / k);
+    expected += (std::isinf(chances) ? 1 : chances / (chances + 2)) / 200;
+  }
   const auto placements = Sample(world->problem, logits, 200, 5);
   ASSERT_EQ(placements.size(), 200u);
   EXPECT_EQ(placements, Sample(world->problem, logits, 200, 5));
@@ -180,7 +186,9 @@ TEST(Sample, IsLegalDeterministicAndFollowsTheScores) {
       all += 1;
     }
   }
-  EXPECT_NEAR(there / all, 0.8, 0.03);
+  EXPECT_NEAR(there / all, expected, 0.03);
+  // Without sampling, the best device alone.
+  for (const int8_t device : placements.front()) EXPECT_EQ(device, 2);
 }
 
 }  // namespace

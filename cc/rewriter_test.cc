@@ -202,7 +202,7 @@ TEST(Rewrite, PrioritiesBecomeControlInputs) {
   AddMatrix(def, "x", 16, 16, LocalDevice("CPU", 0));
   for (const char* op : {"a", "b", "c"})
     AddOp(def, op, "MatMul", {"x", "x"}, LocalDevice("CPU", 0));
-  const auto world = FourCpus(def);
+  const auto world = FourCpus(def, {"a", "b", "c"});
   Plan plan;
   plan.device = world->legality.incoming;
   plan.priority.assign(world->graph.num_nodes(), 0);

@@ -67,7 +67,9 @@ def test_apply_writes_what_the_plan_says(graph, seed):
     written = _apply(graph, plan)
     assert graph.SerializeToString(deterministic=True) == before, "the argument was changed"
     placement = plan.placement
+    priority = {node["name"]: node["priority"] for node in plan.report["nodes"]}
     assert len(set(placement.values())) > 1
+    assert len(set(priority.values())) > 1
     copies = 0
     for node in written.node:
         if node.name in placement:
@@ -77,7 +79,9 @@ def test_apply_writes_what_the_plan_says(graph, seed):
             assert "/go_copy_" in node.name and node.op == "Const"
             copies += 1
         assert node.attr["_go_device"].s.decode() == node.device
-        assert node.attr["_go_fusion"].i == -1 and node.attr["_go_priority"].i == 0
+        assert node.attr["_go_fusion"].i == -1
+        original = node.name.partition("/go_copy_")[0]
+        assert node.attr["_go_priority"].i == priority[original]
     assert len(written.node) == len(graph.node) + copies
     _passes.assert_same(_evaluate(written), _evaluate(graph), rtol=1e-6, what="applied")
     assert placement["pinned"] == DEVICES[1]
