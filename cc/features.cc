@@ -58,11 +58,6 @@ float Size(double value) { return Log10(1 + value, 10); }
 float Degree(double value) { return static_cast<float>(std::log2(1 + value) / 4); }
 float Ratio(double value) { return Log10(1e-6 + value, 6); }
 
-double LinkUs(const Link& link, double bytes) {
-  return 2 * link.busy_us + link.latency_us +
-         bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
-}
-
 // Figures of a whole graph that the features are relative to.
 struct Scales {
   std::vector<double> fastest_us, upward_us, downward_us;
@@ -79,12 +74,7 @@ Scales ComputeScales(const Problem& p) {
   scales.downward_us.assign(n, 0.0);
   scales.upward_us = UpwardRank(p);
   for (int i = 0; i < n; ++i) {
-    double fastest = -1;
-    for (int d = 0; d < num_devices; ++d) {
-      if ((p.legality->mask(i) & DeviceBit(d)) == 0) continue;
-      const double us = p.op_us[static_cast<size_t>(i) * num_devices + d];
-      if (fastest < 0 || us < fastest) fastest = us;
-    }
+    const double fastest = FastestUs(p, i);
     scales.fastest_us[i] = fastest;
     for (int e = graph.in_offsets[i]; e < graph.in_offsets[i + 1]; ++e) {
       const int source = graph.edge_source[e];
@@ -179,7 +169,7 @@ void FillEdges(const Problem& p, const Scales& scales, Features& features) {
       features.edge_source.push_back(graph.edge_source[e]);
       features.edge_target.push_back(i);
       const float row[] = {Size(bytes), graph.edge_kind[e] == EdgeKind::kControl ? 1.0f : 0.0f,
-                           Ratio(LinkUs(mean, bytes) * share / scales.mean_us)};
+                           Ratio(TransferUs(mean, bytes) * share / scales.mean_us)};
       static_assert(std::size(row) == std::size(kEdge));
       features.edge.insert(features.edge.end(), std::begin(row), std::end(row));
     }
@@ -217,8 +207,8 @@ void FillDevices(const Problem& p, const Scales& scales, Features& features) {
     for (int t = 0; t < num_devices; ++t) {
       const Link& link = p.devices->link(s, t);
       const float row[] = {
-          Ratio(LinkUs(link, 0) / scales.mean_us),
-          Ratio((LinkUs(link, scales.mean_bytes) - LinkUs(link, 0)) / scales.mean_us)};
+          Ratio(TransferUs(link, 0) / scales.mean_us),
+          Ratio((TransferUs(link, scales.mean_bytes) - TransferUs(link, 0)) / scales.mean_us)};
       static_assert(std::size(row) == std::size(kLink));
       features.link.insert(features.link.end(), std::begin(row), std::end(row));
     }

@@ -53,7 +53,7 @@ class Schedule {
       if (from != device) {
         const int32_t tensor = p_.graph->edge_tensor[e];
         const float sent = arrival_us_[static_cast<size_t>(tensor) * num_devices_ + device];
-        us = sent >= 0 ? sent : us + weight_ * TransferUs(tensor, from, device);
+        us = sent >= 0 ? sent : us + weight_ * SendUs(tensor, from, device);
       }
       ready = std::max(ready, us);
     }
@@ -82,7 +82,7 @@ class Schedule {
       const int32_t tensor = p_.graph->edge_tensor[e];
       float& arrival = arrival_us_[static_cast<size_t>(tensor) * num_devices_ + device];
       if (arrival >= 0) continue;
-      arrival = static_cast<float>(end_us_[source] + weight_ * TransferUs(tensor, from, device));
+      arrival = static_cast<float>(end_us_[source] + weight_ * SendUs(tensor, from, device));
       const Link& link = p_.devices->link(from, device);
       const double busy_us = link.busy_us + p_.graph->tensor_bytes[tensor] * link.busy_us_per_byte;
       executor_free_us_[p_.devices->device(from).executor] += busy_us;
@@ -103,10 +103,8 @@ class Schedule {
   }
 
  private:
-  double TransferUs(int32_t tensor, int from, int to) const {
-    const Link& link = p_.devices->link(from, to);
-    return 2 * link.busy_us + link.latency_us +
-           p_.graph->tensor_bytes[tensor] * (link.us_per_byte + 2 * link.busy_us_per_byte);
+  double SendUs(int32_t tensor, int from, int to) const {
+    return TransferUs(p_.devices->link(from, to), p_.graph->tensor_bytes[tensor]);
   }
 
   const Problem& p_;
@@ -119,6 +117,8 @@ class Schedule {
   std::vector<float> arrival_us_;  // [tensor * devices + device], -1 = not sent there.
 };
 
+}  // namespace
+
 double FastestUs(const Problem& problem, int node) {
   const int num_devices = problem.devices->size();
   double fastest = std::numeric_limits<double>::infinity();
@@ -128,8 +128,6 @@ double FastestUs(const Problem& problem, int node) {
   }
   return fastest;
 }
-
-}  // namespace
 
 std::vector<double> UpwardRank(const Problem& problem) {
   const OpGraph& graph = *problem.graph;

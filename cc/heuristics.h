@@ -20,6 +20,9 @@ struct Problem {
   absl::Span<const float> op_us;  // As from OpTimes.
 };
 
+// The time of an op on the fastest device that is legal for it.
+double FastestUs(const Problem& problem, int node);
+
 // The longest time from the start of each op to the end of the step, on fastest devices and free
 // links: [nodes].
 std::vector<double> UpwardRank(const Problem& problem);

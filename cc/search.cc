@@ -33,9 +33,7 @@ double MeanTransferUs(const DeviceSet& devices, double bytes) {
   for (int s = 0; s < devices.size(); ++s) {
     for (int t = 0; t < devices.size(); ++t) {
       if (s == t) continue;
-      const Link& link = devices.link(s, t);
-      us += 2 * link.busy_us + link.latency_us +
-            bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);
+      us += TransferUs(devices.link(s, t), bytes);
       ++links;
     }
   }
