@@ -40,7 +40,8 @@ struct Link {
   double busy_us_per_byte = 0;
 };
 
-// The time from the end of a tensor's producer to its arrival, the copying at both ends included, with all idle.
+// The time from the end of a tensor's producer to its arrival, the copying at both ends included,
+// with all idle.
 inline double TransferUs(const Link& link, double bytes) {
   return 2 * link.busy_us + link.latency_us +
          bytes * (link.us_per_byte + 2 * link.busy_us_per_byte);

@@ -67,7 +67,6 @@ struct Scales {
 
 Scales ComputeScales(const Problem& p) {
   const OpGraph& graph = *p.graph;
-  const int num_devices = p.devices->size();
   const int n = graph.num_nodes();
   Scales scales;
   scales.fastest_us.assign(n, 0.0);
