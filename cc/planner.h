@@ -20,8 +20,7 @@ namespace grappler_go {
 // A graph read for planning: owns what a Problem points to.
 class PlanningContext {
  public:
-  // `item` must outlive the context. `memory_limits` (by device name) fill in where the profile has
-  // none.
+  // `item` must outlive the context. `costs_path` names a file of measured op times; "" = none.
   static absl::StatusOr<std::unique_ptr<PlanningContext>> Create(
       const tensorflow::grappler::GrapplerItem& item, DeviceSet devices,
       const LegalityOptions& legality_options, const std::string& costs_path);
