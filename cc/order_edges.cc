@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "cc/simulator.h"
 
 namespace grappler_go {

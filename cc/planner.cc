@@ -75,6 +75,13 @@ bool Better(const StepEstimate& a, const StepEstimate& b) {
   return a.feasible != b.feasible ? a.feasible : a.step_us < b.step_us;
 }
 
+absl::Status CheckDeadline(uint64_t deadline_us) {
+  if (deadline_us == 0 || tensorflow::Env::Default()->NowMicros() <= deadline_us) {
+    return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError("planning took longer than optimize_timeout_ms");
+}
+
 std::string Milliseconds(double us) { return absl::StrFormat("%.3g ms", us * 1e-3); }
 
 }  // namespace
@@ -137,9 +144,8 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
     CandidateResult result{source};
     StepEstimate source_best;
     for (const Placement& placement : *placements) {
-      if (deadline_us > 0 && tensorflow::Env::Default()->NowMicros() > deadline_us) {
-        return absl::DeadlineExceededError("planning took longer than optimize_timeout_ms");
-      }
+      const absl::Status in_time = CheckDeadline(deadline_us);
+      if (!in_time.ok()) return in_time;
       const StepEstimate estimate = simulator.Run(placement, priority);
       if (result.tried++ == 0 || Better(estimate, source_best)) source_best = estimate;
       if (!found || Better(estimate, best)) {
@@ -178,9 +184,8 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
         plan = {source, searched.placement, {}, priority};
       }
     }
-    if (deadline_us > 0 && tensorflow::Env::Default()->NowMicros() > deadline_us) {
-      return absl::DeadlineExceededError("planning took longer than optimize_timeout_ms");
-    }
+    const absl::Status in_time = CheckDeadline(deadline_us);
+    if (!in_time.ok()) return in_time;
     result.step_us = source_best.step_us;
     result.feasible = source_best.feasible;
     choice.candidates.push_back(result);
