@@ -1,6 +1,7 @@
 #include "cc/device_set.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@ using google::protobuf::Value;
 using tensorflow::DeviceNameUtils;
 
 constexpr absl::string_view kWhat = "device profile";
+constexpr int kMaxThreads = 64;
 
 // One core of a current server processor, and a P100 at the fraction of its peak that dense layers
 // reach (9.3 TFLOP/s, 732 GB/s, 16 GiB on its data sheet). A calibrated profile replaces both.
@@ -28,12 +30,18 @@ Device BuiltInDevice(absl::string_view type) {
     device.elementwise_gops = 200;
     device.memory_gb_per_s = 500;
     device.launch_us = 6;
-    device.memory_bytes = 0;
+    device.xla_launch_us = 15;
+    device.xla_compile_us = 150e3;
+    device.xla_compile_us_per_op = 6e3;
   } else {
     device.matmul_gflops = 60;
     device.elementwise_gops = 2;
     device.memory_gb_per_s = 8;
     device.launch_us = 6;
+    device.threads = 4;
+    device.xla_launch_us = 30;
+    device.xla_compile_us = 60e3;
+    device.xla_compile_us_per_op = 4e3;
   }
   return device;
 }
@@ -66,12 +74,15 @@ absl::Status ReadDevice(const Value& value, absl::string_view what, Device& devi
   }
   const Struct& fields = value.struct_value();
   absl::Status status = CheckKeys(
-      fields, {"matmul_gflops", "elementwise_gops", "memory_gb_per_s", "launch_us", "memory_bytes"},
+      fields,
+      {"matmul_gflops", "elementwise_gops", "memory_gb_per_s", "launch_us", "memory_bytes",
+       "threads", "cores", "xla_launch_us", "xla_compile_us", "xla_compile_us_per_op"},
       what);
   if (!status.ok()) return status;
   const std::pair<const char*, double*> rates[] = {{"matmul_gflops", &device.matmul_gflops},
                                                    {"elementwise_gops", &device.elementwise_gops},
-                                                   {"memory_gb_per_s", &device.memory_gb_per_s}};
+                                                   {"memory_gb_per_s", &device.memory_gb_per_s},
+                                                   {"cores", &device.cores}};
   for (const auto& [name, value] : rates) {
     const absl::StatusOr<double> number = NumberField(fields, name, *value, 1e-6, what);
     if (!number.ok()) return number.status();
@@ -79,11 +90,21 @@ absl::Status ReadDevice(const Value& value, absl::string_view what, Device& devi
   }
   for (const auto& [name, value] :
        {std::pair<const char*, double*>{"launch_us", &device.launch_us},
-        std::pair<const char*, double*>{"memory_bytes", &device.memory_bytes}}) {
+        std::pair<const char*, double*>{"memory_bytes", &device.memory_bytes},
+        std::pair<const char*, double*>{"xla_launch_us", &device.xla_launch_us},
+        std::pair<const char*, double*>{"xla_compile_us", &device.xla_compile_us},
+        std::pair<const char*, double*>{"xla_compile_us_per_op", &device.xla_compile_us_per_op}}) {
     const absl::StatusOr<double> number = NumberField(fields, name, *value, 0, what);
     if (!number.ok()) return number.status();
     *value = *number;
   }
+  const absl::StatusOr<double> threads = NumberField(fields, "threads", device.threads, 1, what);
+  if (!threads.ok()) return threads.status();
+  if (*threads != std::floor(*threads) || *threads > kMaxThreads) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": field 'threads' is ", *threads,
+                                                   ", must be a whole number up to ", kMaxThreads));
+  }
+  device.threads = static_cast<int>(*threads);
   return absl::OkStatus();
 }
 
@@ -97,9 +118,10 @@ absl::StatusOr<LinkRule> ReadLink(const Value& value, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is not an object"));
   }
   const Struct& fields = value.struct_value();
-  const absl::Status status = CheckKeys(
-      fields, {"source", "target", "scope", "latency_us", "gb_per_s", "busy_us", "busy_gb_per_s"},
-      what);
+  const absl::Status status = CheckKeys(fields,
+                                        {"source", "target", "scope", "latency_us", "gb_per_s",
+                                         "busy_us", "busy_gb_per_s", "wake_us"},
+                                        what);
   if (!status.ok()) return status;
   LinkRule rule;
   for (const auto& [name, text] : {std::pair<const char*, std::string*>{"source", &rule.source},
@@ -125,10 +147,12 @@ absl::StatusOr<LinkRule> ReadLink(const Value& value, absl::string_view what) {
   const absl::StatusOr<double> rate = NumberField(fields, "gb_per_s", 1, 1e-6, what);
   const absl::StatusOr<double> busy = NumberField(fields, "busy_us", 0, 0, what);
   const absl::StatusOr<double> busy_rate = NumberField(fields, "busy_gb_per_s", 0, 0, what);
-  for (const auto* number : {&latency, &rate, &busy, &busy_rate}) {
+  const absl::StatusOr<double> wake = NumberField(fields, "wake_us", 0, 0, what);
+  for (const auto* number : {&latency, &rate, &busy, &busy_rate, &wake}) {
     if (!number->ok()) return number->status();
   }
   rule.link = MakeLink(*latency, *rate, *busy, *busy_rate);
+  rule.link.wake_us = *wake;
   return rule;
 }
 
@@ -143,8 +167,8 @@ absl::StatusOr<Profile> ReadProfile(absl::string_view json) {
   if (json.empty()) return profile;
   const absl::StatusOr<Struct> object = ParseJsonObject(json, kWhat);
   if (!object.ok()) return object.status();
-  absl::Status status =
-      CheckKeys(*object, {"version", "name", "source", "devices", "links"}, kWhat);
+  absl::Status status = CheckKeys(
+      *object, {"version", "name", "source", "notes", "layout", "devices", "links"}, kWhat);
   if (!status.ok()) return status;
   const absl::StatusOr<double> version = NumberField(*object, "version", 0, 0, kWhat);
   if (!version.ok()) return version.status();

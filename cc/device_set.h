@@ -24,20 +24,27 @@ struct Device {
   double matmul_gflops = 0;
   double elementwise_gops = 0;
   double memory_gb_per_s = 0;
-  double launch_us = 0;     // Fixed cost of one op.
-  double memory_bytes = 0;  // Limit; 0 = not known, so none.
-  int task = 0;             // Devices with one number live in one process.
+  double launch_us = 0;       // Fixed cost of one op.
+  double memory_bytes = 0;    // Limit; 0 = not known, so none.
+  int threads = 1;            // Ops that run at once.
+  double cores = 1;           // Ops that run at full speed at once; more of them share these.
+  double xla_launch_us = 0;   // Fixed cost of one run of an XLA cluster.
+  double xla_compile_us = 0;  // Fixed cost of compiling a cluster,
+  double xla_compile_us_per_op = 0;  // and what each of its ops adds.
+  int task = 0;                      // Devices with one number live in one process.
   int executor =
       0;  // Devices with one number share their compute, as all CPU devices of a process do.
 };
 
 // A directed link. A tensor of b bytes arrives latency_us + b * us_per_byte after it was sent, and
-// the copying takes busy_us + b * busy_us_per_byte of compute from each end.
+// the copying takes busy_us + b * busy_us_per_byte of compute from each end. Where the receiver
+// computes, it takes up the tensor wake_us later: the thread that waits for it must get the core.
 struct Link {
   double latency_us = 0;
   double us_per_byte = 0;
   double busy_us = 0;
   double busy_us_per_byte = 0;
+  double wake_us = 0;
 };
 
 // The time from the end of a tensor's producer to its arrival, the copying at both ends included,

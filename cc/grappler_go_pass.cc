@@ -142,7 +142,8 @@ absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const Grapple
   if (!choice.ok()) return choice.status();
   if (!options_.report.empty()) {
     const absl::Status status =
-        WriteReport(options_.report, item.id, ReportJson(problem, *choice, item.id));
+        WriteReport(options_.report, item.id, ReportJson(problem, *choice, item),
+                    options_.save_graphs ? &item.graph : nullptr);
     if (!status.ok()) return status;
   }
   VLOG(1) << "grappler_go: '" << item.id << "': " << choice->reason;

@@ -354,7 +354,7 @@ class ChooseOp : public GraphOp {
     if (!options.ok()) return options.status();
     const absl::StatusOr<Choice> choice = Choose(open.problem(), *options, /*deadline_us=*/0);
     if (!choice.ok()) return choice.status();
-    return SetString(context, 0, ReportJson(open.problem(), *choice, open.item.id));
+    return SetString(context, 0, ReportJson(open.problem(), *choice, open.item));
   }
 };
 

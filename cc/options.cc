@@ -124,6 +124,8 @@ absl::StatusOr<Options> ReadOptions(const ParameterMap& parameters) {
       {"optimize_timeout_ms",
        [&](auto& f, auto& v) { return ReadInt(f, v, 0, kMax, o.optimize_timeout_ms); }},
       {"report", [&](auto& f, auto& v) { return ReadString(f, v, o.report); }},
+      {"save_graphs", [&](auto& f, auto& v) { return ReadBool(f, v, o.save_graphs); }},
+      {"plan", [&](auto& f, auto& v) { return ReadString(f, v, o.plan); }},
   };
   for (const auto& [field, value] : parameters) {
     const auto reader = readers.find(field);

@@ -30,6 +30,8 @@ struct Options {
   bool fail_on_error = false;
   int64_t optimize_timeout_ms = 60000;  // 0 = no limit.
   std::string report;                   // Directory for one JSON a graph; "" = none.
+  bool save_graphs = false;             // Beside each report, the graph it is about.
+  std::string plan;  // File of a plan to apply to the graph that it was made for; "" = none.
   std::vector<std::string> tasks = {"placement", "scheduling"};
 };
 

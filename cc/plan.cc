@@ -88,7 +88,7 @@ absl::StatusOr<Plan> ReadPlan(absl::string_view json, const Problem& problem) {
     if (!name.ok()) return name.status();
     const std::string what = absl::StrCat(kWhat, ": op '", *name, "'");
     const int node = problem.graph->Find(*name);
-    if (node < 0) return absl::InvalidArgumentError(absl::StrCat(what, " is not in the graph"));
+    if (node < 0) return absl::NotFoundError(absl::StrCat(what, " is not in the graph"));
     const absl::StatusOr<int> device =
         IntField(entry, "device", 0, 0, static_cast<int>(devices->size()) - 1, what);
     const absl::StatusOr<int> fusion = IntField(entry, "fusion", -1, -1, 1 << 30, what);

@@ -28,8 +28,8 @@ struct Plan {
 };
 
 // Reads the "devices" and "nodes" of a plan in JSON (see report.h) for this graph. Ops that the
-// plan does not name stay where they are; names that the graph does not have are an error, as is a
-// device that the set does not have.
+// plan does not name stay where they are. Errors: NotFound for a name that the graph does not have,
+// else InvalidArgument, such as for a device that the set does not have.
 absl::StatusOr<Plan> ReadPlan(absl::string_view json, const Problem& problem);
 
 // OK, or what is wrong: the placement's legality, and clusters that span devices.

@@ -51,7 +51,7 @@ TEST(ReadPlan, ReadsAReportBack) {
     choice.plan.device = world->Place({{"left0", 1}, {"left1", 1}});
     if (with_priority) choice.plan.priority = {0, 1, 2, 3, 4, 5, 6};
     choice.predicted.peak_bytes = {0, 0};
-    const auto plan = ReadPlan(ReportJson(world->problem, choice, "g"), world->problem);
+    const auto plan = ReadPlan(ReportJson(world->problem, choice, world->item), world->problem);
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ(plan->source, "m_etf");
     EXPECT_EQ(plan->device, choice.plan.device);

@@ -84,6 +84,99 @@ absl::Status CheckDeadline(uint64_t deadline_us) {
 
 std::string Milliseconds(double us) { return absl::StrFormat("%.3g ms", us * 1e-3); }
 
+// The best plan so far.
+struct Best {
+  bool found = false;
+  Plan plan;
+  StepEstimate estimate;
+
+  void Offer(Plan offered, const StepEstimate& predicted) {
+    if (found && !Better(predicted, estimate)) return;
+    found = true;
+    plan = std::move(offered);
+    estimate = predicted;
+  }
+};
+
+// A plan slower than this is not worth a change.
+double NeededUs(const Choice& choice, const Options& options) {
+  return choice.incoming.step_us * (1 - options.margin);
+}
+
+// Takes the plan in the file at `path` if it is of this graph.
+absl::Status TakeStored(const Problem& problem, const std::string& path, Simulator& simulator,
+                        Choice& choice) {
+  std::string json;
+  const absl::Status read = tensorflow::ReadFileToString(tensorflow::Env::Default(), path, &json);
+  if (!read.ok()) return read;
+  absl::StatusOr<Plan> plan = ReadPlan(json, problem);
+  if (absl::IsNotFound(plan.status())) {
+    choice.reason = absl::StrCat(path, " is of another graph: ", plan.status().message());
+    return absl::OkStatus();
+  }
+  const absl::Status legal = plan.ok() ? CheckPlan(problem, *plan) : plan.status();
+  if (!legal.ok()) return absl::Status(legal.code(), absl::StrCat(path, ": ", legal.message()));
+  choice.predicted = simulator.Run(plan->device, plan->priority);
+  choice.plan = *std::move(plan);
+  choice.applied = true;
+  choice.reason =
+      absl::StrCat(path, " is predicted at ", Milliseconds(choice.predicted.step_us),
+                   " a step, the incoming graph at ", Milliseconds(choice.incoming.step_us));
+  return absl::OkStatus();
+}
+
+// Searches from the best proposal, and from the incoming graph, whose locality no list scheduler
+// may have kept.
+absl::Status SearchOn(const Problem& problem, const Options& options,
+                      const std::vector<int32_t>& priority, uint64_t deadline_us,
+                      Simulator& simulator, Best& best, Choice& choice) {
+  const int evaluations = SearchEvaluations(problem, options);
+  if (evaluations == 0) return absl::OkStatus();
+  const BlockLevels levels = Coarsen(problem);
+  CandidateResult result{"search"};
+  StepEstimate source_best;
+  std::vector<std::pair<std::string, Placement>> starts = {{"search", problem.legality->incoming}};
+  if (best.found && best.plan.device != starts.front().second) {
+    starts.emplace_back(absl::StrCat(best.plan.source, "+search"), best.plan.device);
+  }
+  for (const auto& [source, start] : starts) {
+    const SearchResult searched =
+        Search(problem, levels, start, priority, evaluations / static_cast<int>(starts.size()),
+               static_cast<uint64_t>(options.seed), deadline_us, simulator);
+    if (result.tried == 0 || Better(searched.estimate, source_best)) {
+      source_best = searched.estimate;
+    }
+    result.tried += searched.evaluations;
+    best.Offer({source, searched.placement, {}, priority}, searched.estimate);
+  }
+  result.step_us = source_best.step_us;
+  result.feasible = source_best.feasible;
+  choice.candidates.push_back(result);
+  return CheckDeadline(deadline_us);
+}
+
+// Takes the best plan if it is worth it.
+void Decide(const Options& options, Best best, Choice& choice) {
+  const bool gain = !choice.incoming.feasible || best.estimate.step_us < NeededUs(choice, options);
+  if (!best.found) {
+    choice.reason = "no planner made a proposal";
+  } else if (!best.estimate.feasible) {
+    choice.reason = "no plan fits into the devices' memory";
+  } else if (gain || !options.keep_default) {
+    choice.plan = std::move(best.plan);
+    choice.predicted = best.estimate;
+    choice.applied = true;
+    choice.reason = absl::StrCat(
+        choice.plan.source, " is predicted at ", Milliseconds(choice.predicted.step_us),
+        " a step, the incoming graph at ", Milliseconds(choice.incoming.step_us));
+  } else {
+    choice.reason = absl::StrCat(
+        "the best plan (", best.plan.source, ") is predicted at ",
+        Milliseconds(best.estimate.step_us), " a step, the incoming graph at ",
+        Milliseconds(choice.incoming.step_us), ": no gain above ", options.margin * 100, "%");
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PlanningContext>> PlanningContext::Create(
@@ -112,32 +205,35 @@ absl::StatusOr<std::unique_ptr<PlanningContext>> PlanningContext::Create(
 
 absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
                               uint64_t deadline_us) {
-  Simulator simulator(*problem.graph, *problem.devices, *problem.legality, problem.op_us);
   if (!options.policy.empty() && options.policy != "none" &&
       absl::c_linear_search(options.candidates, "policy")) {
     // Asked for by name: a broken one is an error even where there is nothing to decide.
     const absl::Status loads = Policy::Load(options.policy).status();
     if (!loads.ok()) return loads;
   }
+  Simulator simulator(*problem.graph, *problem.devices, *problem.legality, problem.op_us);
   Choice choice;
   choice.bound = simulator.Bound();
   choice.incoming = simulator.Run(problem.legality->incoming);
-  const double needed_us = choice.incoming.step_us * (1 - options.margin);
   choice.plan = {"default", problem.legality->incoming, {}, {}};
   choice.predicted = choice.incoming;
-  if (options.keep_default && choice.incoming.feasible && choice.bound.us() >= needed_us) {
+  if (!options.plan.empty()) {
+    const absl::Status taken = TakeStored(problem, options.plan, simulator, choice);
+    if (!taken.ok()) return taken;
+    return choice;
+  }
+  if (options.keep_default && choice.incoming.feasible &&
+      choice.bound.us() >= NeededUs(choice, options)) {
     choice.reason =
         absl::StrCat("the incoming graph is predicted at ", Milliseconds(choice.incoming.step_us),
                      " a step, and no placement can be below ", Milliseconds(choice.bound.us()));
     return choice;
   }
-  StepEstimate best;
-  bool found = false;
-  Plan plan;
   std::vector<int32_t> priority;
   if (absl::c_linear_search(options.tasks, "scheduling")) {
     priority = CriticalPathPriorities(problem);
   }
+  Best best;
   for (const std::string& source : options.candidates) {
     const absl::StatusOr<std::vector<Placement>> placements = Propose(source, problem, options);
     if (!placements.ok()) return placements.status();
@@ -148,69 +244,16 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
       if (!in_time.ok()) return in_time;
       const StepEstimate estimate = simulator.Run(placement, priority);
       if (result.tried++ == 0 || Better(estimate, source_best)) source_best = estimate;
-      if (!found || Better(estimate, best)) {
-        found = true;
-        best = estimate;
-        plan = {source, placement, {}, priority};
-      }
+      best.Offer({source, placement, {}, priority}, estimate);
     }
     result.step_us = source_best.step_us;
     result.feasible = result.tried > 0 && source_best.feasible;
     choice.candidates.push_back(result);
   }
-  const int evaluations = SearchEvaluations(problem, options);
-  if (evaluations > 0) {
-    // From the best proposal, and from the incoming graph, whose locality no list scheduler may
-    // have kept.
-    const BlockLevels levels = Coarsen(problem);
-    CandidateResult result{"search"};
-    StepEstimate source_best;
-    std::vector<std::pair<std::string, Placement>> starts = {
-        {"search", problem.legality->incoming}};
-    if (found && plan.device != starts.front().second) {
-      starts.emplace_back(absl::StrCat(plan.source, "+search"), plan.device);
-    }
-    for (const auto& [source, start] : starts) {
-      const SearchResult searched =
-          Search(problem, levels, start, priority, evaluations / static_cast<int>(starts.size()),
-                 static_cast<uint64_t>(options.seed), deadline_us, simulator);
-      if (result.tried == 0 || Better(searched.estimate, source_best)) {
-        source_best = searched.estimate;
-      }
-      result.tried += searched.evaluations;
-      if (!found || Better(searched.estimate, best)) {
-        found = true;
-        best = searched.estimate;
-        plan = {source, searched.placement, {}, priority};
-      }
-    }
-    const absl::Status in_time = CheckDeadline(deadline_us);
-    if (!in_time.ok()) return in_time;
-    result.step_us = source_best.step_us;
-    result.feasible = source_best.feasible;
-    choice.candidates.push_back(result);
-  }
-  const bool gain =
-      found && best.feasible && (!choice.incoming.feasible || best.step_us < needed_us);
-  if (found && best.feasible && (gain || !options.keep_default)) {
-    choice.plan = std::move(plan);
-    choice.predicted = best;
-    choice.applied = true;
-    choice.reason =
-        absl::StrCat(choice.plan.source, " is predicted at ", Milliseconds(best.step_us),
-                     " a step, the incoming graph at ", Milliseconds(choice.incoming.step_us));
-    return choice;
-  }
-  if (!found) {
-    choice.reason = "no planner made a proposal";
-  } else if (!best.feasible) {
-    choice.reason = "no plan fits into the devices' memory";
-  } else {
-    choice.reason = absl::StrCat("the best plan (", plan.source, ") is predicted at ",
-                                 Milliseconds(best.step_us), " a step, the incoming graph at ",
-                                 Milliseconds(choice.incoming.step_us), ": no gain above ",
-                                 options.margin * 100, "%");
-  }
+  const absl::Status searched =
+      SearchOn(problem, options, priority, deadline_us, simulator, best, choice);
+  if (!searched.ok()) return searched;
+  Decide(options, std::move(best), choice);
   return choice;
 }
 

@@ -184,5 +184,35 @@ TEST(PlanningContext, ReadsAllItsInputs) {
   EXPECT_THAT(Words(PlanningContext::Create(bad, *devices, {}, "")), HasSubstr("'^gone'"));
 }
 
+TEST(Choose, TakesTheStoredPlanAsItIs) {
+  const auto world = MakeWorld(MakeItem(TwoChains(2, 2, WorkerCpu(0))), WorkerCpus(2));
+  Options options;
+  options.plan =
+      WriteFile(NewFolder(), "plan.json",
+                absl::StrCat(R"({"version":1,"source":"mine","devices":[")", WorkerCpu(0), R"(",")",
+                             WorkerCpu(1), R"("],"nodes":[{"name":"left1","device":1}]})"));
+  const auto choice = Choose(world->problem, options, 0);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_TRUE(choice->applied);
+  EXPECT_EQ(choice->plan.source, "mine");
+  EXPECT_EQ(choice->plan.device, world->Place({{"left1", 1}}));
+  EXPECT_TRUE(choice->candidates.empty());
+}
+
+TEST(Choose, APlanOfAnotherGraphLeavesThisOneAlone) {
+  const auto world = MakeWorld(MakeItem(TwoChains(2, 2, WorkerCpu(0))), WorkerCpus(2));
+  Options options;
+  options.plan = WriteFile(NewFolder(), "plan.json",
+                           absl::StrCat(R"({"version":1,"devices":[")", WorkerCpu(0),
+                                        R"("],"nodes":[{"name":"gone","device":0}]})"));
+  const auto choice = Choose(world->problem, options, 0);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_FALSE(choice->applied);
+  EXPECT_THAT(choice->reason, HasSubstr("is of another graph: plan: op 'gone' is not in"));
+  options.plan = WriteFile(NewFolder(), "plan.json", R"({"version":9})");
+  EXPECT_THAT(Words(Choose(world->problem, options, 0)),
+              HasSubstr("plan.json: plan: field 'version' is 9"));
+}
+
 }  // namespace
 }  // namespace grappler_go

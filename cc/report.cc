@@ -27,7 +27,8 @@ void AppendList(int n, std::string& out, const Write& write) {
 
 }  // namespace
 
-std::string ReportJson(const Problem& problem, const Choice& choice, absl::string_view graph_id) {
+std::string ReportJson(const Problem& problem, const Choice& choice,
+                       const tensorflow::grappler::GrapplerItem& item) {
   const OpGraph& graph = *problem.graph;
   const DeviceSet& devices = *problem.devices;
   Simulator simulator(graph, devices, *problem.legality, problem.op_us);
@@ -36,12 +37,20 @@ std::string ReportJson(const Problem& problem, const Choice& choice, absl::strin
   simulator.Run(choice.plan.device, choice.plan.priority, &after);
   std::vector<int> ops_per_device(devices.size(), 0);
   for (const int8_t device : choice.plan.device) ++ops_per_device[device];
+  std::vector<std::string> feeds;
+  for (const auto& [name, value] : item.feed) feeds.push_back(name);
+  const auto names = [](const std::vector<std::string>& list) {
+    std::string text;
+    AppendList(static_cast<int>(list.size()), text, [&](int i) { text += JsonQuote(list[i]); });
+    return text;
+  };
   std::string out = absl::StrFormat(
-      "{\"version\":%d,\"graph\":%s,\"source\":%s,\"applied\":%s,\"reason\":%s,"
+      "{\"version\":%d,\"graph\":%s,\"fetch\":%s,\"feed\":%s,\"source\":%s,\"applied\":%s,"
+      "\"reason\":%s,"
       "\"incoming_step_us\":%.3f,\"predicted_step_us\":%.3f,\"lower_bound_us\":%.3f,\"devices\":",
-      kPlanVersion, JsonQuote(graph_id), JsonQuote(choice.plan.source),
-      choice.applied ? "true" : "false", JsonQuote(choice.reason), choice.incoming.step_us,
-      choice.predicted.step_us, choice.bound.us());
+      kPlanVersion, JsonQuote(item.id), names(item.fetch), names(feeds),
+      JsonQuote(choice.plan.source), choice.applied ? "true" : "false", JsonQuote(choice.reason),
+      choice.incoming.step_us, choice.predicted.step_us, choice.bound.us());
   AppendList(devices.size(), out, [&](int d) { out += JsonQuote(devices.device(d).name); });
   out += ",\"ops_per_device\":";
   AppendList(devices.size(), out, [&](int d) { absl::StrAppend(&out, ops_per_device[d]); });
@@ -82,7 +91,7 @@ std::string ReportJson(const Problem& problem, const Choice& choice, absl::strin
 }
 
 absl::Status WriteReport(const std::string& directory, absl::string_view graph_id,
-                         const std::string& json) {
+                         const std::string& json, const tensorflow::GraphDef* graph) {
   static std::atomic<int> count{0};
   tensorflow::Env* env = tensorflow::Env::Default();
   const auto checked = [&](const absl::Status& status) {
@@ -97,11 +106,18 @@ absl::Status WriteReport(const std::string& directory, absl::string_view graph_i
   for (const char c : graph_id.substr(0, 80)) {
     name += absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
   }
-  const std::string path = tensorflow::io::JoinPath(
-      directory, absl::StrCat(name, ".", getpid(), ".", count.fetch_add(1), ".json"));
-  const std::string aside = absl::StrCat(path, ".tmp");
-  status = tensorflow::WriteStringToFile(env, aside, json);
-  return checked(status.ok() ? env->RenameFile(aside, path) : status);
+  const std::string stem = tensorflow::io::JoinPath(
+      directory, absl::StrCat(name, ".", getpid(), ".", count.fetch_add(1)));
+  const auto write = [&](const std::string& path, const std::string& content) {
+    const std::string aside = absl::StrCat(path, ".tmp");
+    const absl::Status written = tensorflow::WriteStringToFile(env, aside, content);
+    return written.ok() ? env->RenameFile(aside, path) : written;
+  };
+  if (graph != nullptr) {
+    status = write(absl::StrCat(stem, ".pb"), graph->SerializeAsString());
+    if (!status.ok()) return checked(status);
+  }
+  return checked(write(absl::StrCat(stem, ".json"), json));
 }
 
 }  // namespace grappler_go

@@ -11,19 +11,20 @@
 
 namespace grappler_go {
 
-// {"version", "graph", "source", "applied", "reason", "incoming_step_us", "predicted_step_us",
-// "lower_bound_us",
+// {"version", "graph", "fetch", "feed", "source", "applied", "reason", "incoming_step_us",
+// "predicted_step_us", "lower_bound_us",
 //  "devices": [name], "ops_per_device": [count], "peak_bytes": [bytes], "candidates": [{"source",
 //  "tried", "step_us", "feasible"}], "nodes": [{"name", "op", "device", "fusion", "priority",
 //  "rule", "incoming_device", "start_us", "end_us", "incoming_start_us", "incoming_end_us"}],
 //  "transfers": [{"name", "source", "target", "bytes", "start_us", "end_us"}]}; nodes in
 //  topological order, devices as indices, times simulated.
-std::string ReportJson(const Problem& problem, const Choice& choice, absl::string_view graph_id);
+std::string ReportJson(const Problem& problem, const Choice& choice,
+                       const tensorflow::grappler::GrapplerItem& item);
 
-// Writes `json` to a new file DIRECTORY/GRAPH_ID.N.json, aside first and then renamed. Creates the
-// directory.
+// Writes `json` to a new file DIRECTORY/GRAPH_ID.N.json, aside first and then renamed, and `graph`
+// before it to GRAPH_ID.N.pb unless it is null. Creates the directory.
 absl::Status WriteReport(const std::string& directory, absl::string_view graph_id,
-                         const std::string& json);
+                         const std::string& json, const tensorflow::GraphDef* graph);
 
 }  // namespace grappler_go
 

@@ -14,6 +14,9 @@ using ::testing::SizeIs;
 TEST(ReportJson, SaysWhatWasChosen) {
   const auto world = MakeWorld(MakeItem(TwoChains(2, 2, WorkerCpu(0))), WorkerCpus(2));
   world->SetBytes("left1", 1000);
+  world->item.id = "a \"graph\"";
+  world->item.fetch = {"left2", "right2"};
+  world->item.feed.emplace_back("x:0", tensorflow::Tensor());
   Options options;
   options.policy = "none";
   options.candidates = {"random", "m_etf"};
@@ -21,12 +24,14 @@ TEST(ReportJson, SaysWhatWasChosen) {
   options.search = 0;
   const auto choice = Choose(world->problem, options, 0);
   ASSERT_TRUE(choice.ok()) << choice.status();
-  const auto object = ParseJsonObject(ReportJson(world->problem, *choice, "a \"graph\""), "report");
+  const auto object = ParseJsonObject(ReportJson(world->problem, *choice, world->item), "report");
   ASSERT_TRUE(object.ok()) << object.status();
   const auto& fields = object->fields();
   EXPECT_EQ(fields.at("version").number_value(), kPlanVersion);
   EXPECT_EQ(fields.at("graph").string_value(), "a \"graph\"");
   EXPECT_EQ(fields.at("source").string_value(), choice->plan.source);
+  EXPECT_EQ(fields.at("fetch").list_value().values(1).string_value(), "right2");
+  EXPECT_EQ(fields.at("feed").list_value().values(0).string_value(), "x:0");
   EXPECT_TRUE(fields.at("applied").bool_value());
   EXPECT_EQ(fields.at("reason").string_value(), choice->reason);
   EXPECT_NEAR(fields.at("incoming_step_us").number_value(), choice->incoming.step_us, 1e-3);
@@ -72,9 +77,9 @@ TEST(ReportJson, SaysWhatWasChosen) {
 
 TEST(WriteReport, MakesANewFileForEachReport) {
   const std::string folder = NewFolder() + "/deeper/still";
-  ASSERT_TRUE(WriteReport(folder, "main/graph: 1", "{}").ok());
-  ASSERT_TRUE(WriteReport(folder, "main/graph: 1", "{}").ok());
-  ASSERT_TRUE(WriteReport(folder, std::string(500, 'x'), "{}").ok());
+  ASSERT_TRUE(WriteReport(folder, "main/graph: 1", "{}", nullptr).ok());
+  ASSERT_TRUE(WriteReport(folder, "main/graph: 1", "{}", nullptr).ok());
+  ASSERT_TRUE(WriteReport(folder, std::string(500, 'x'), "{}", nullptr).ok());
   std::vector<std::string> files;
   ASSERT_TRUE(tensorflow::Env::Default()->GetChildren(folder, &files).ok());
   EXPECT_THAT(files, SizeIs(3));
@@ -85,9 +90,24 @@ TEST(WriteReport, MakesANewFileForEachReport) {
   }
 }
 
+TEST(WriteReport, SavesTheGraphBesideIt) {
+  const std::string folder = NewFolder();
+  const auto item = MakeItem(TwoChains(2, 2, WorkerCpu(0)));
+  ASSERT_TRUE(WriteReport(folder, "g", "{}", &item.graph).ok());
+  std::vector<std::string> files;
+  ASSERT_TRUE(tensorflow::Env::Default()->GetChildren(folder, &files).ok());
+  ASSERT_THAT(files, SizeIs(2));
+  std::sort(files.begin(), files.end());
+  EXPECT_EQ(absl::StripSuffix(files[0], ".json"), absl::StripSuffix(files[1], ".pb"));
+  tensorflow::GraphDef read;
+  ASSERT_TRUE(
+      tensorflow::ReadBinaryProto(tensorflow::Env::Default(), folder + "/" + files[1], &read).ok());
+  EXPECT_EQ(read.DebugString(), item.graph.DebugString());
+}
+
 TEST(WriteReport, AFolderThatCannotBeIsAnError) {
   const std::string file = WriteFile(NewFolder(), "file", "");
-  const absl::Status status = WriteReport(file + "/folder", "g", "{}");
+  const absl::Status status = WriteReport(file + "/folder", "g", "{}", nullptr);
   EXPECT_FALSE(status.ok());
   EXPECT_THAT(Words(status), HasSubstr("cannot write a report to '" + file + "/folder'"));
 }

@@ -18,10 +18,12 @@ OPTION_TYPES: dict[str, type] = {
     "move_state": bool,
     "optimize_timeout_ms": int,
     "override_user_devices": bool,
+    "plan": str,
     "policy": str,
     "profile": str,
     "report": str,
     "samples": int,
+    "save_graphs": bool,
     "search": int,
     "seed": int,
     "tasks": str,
@@ -111,6 +113,9 @@ def enable(**options: Any) -> None:
         move_state: variables may move with their users; only for graphs that never ran (False).
         optimize_timeout_ms: time limit of the pass for one graph, milliseconds, 0 = none (60000).
         report: directory that gets a JSON file for each graph the pass looked at.
+        save_graphs: beside each report goes the graph it is about, a GraphDef (False).
+        plan: file of a plan, as a report has it, to apply as it is to the graph that it was made
+          for; other graphs stay as they are.
         tasks: what is decided: "placement,scheduling" (the default) or "placement".
         fail_on_error: raise instead of leaving the graph as it was with one warning (False).
 
