@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/cost_graph.h"
 #include "cc/json.h"
 
 namespace grappler_go {
@@ -95,8 +96,9 @@ std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
       factor = it->second;
     }
     for (int d = 0; d < num_devices; ++d) {
-      times[static_cast<size_t>(i) * num_devices + d] =
-          static_cast<float>(factor * AnalyticalUs(graph.work[i], devices.device(d)));
+      double us = factor * AnalyticalUs(graph.work[i], devices.device(d));
+      DeclaredUs(*graph.nodes[i], devices.device(d).type, &us);
+      times[static_cast<size_t>(i) * num_devices + d] = static_cast<float>(us);
     }
   }
   return times;

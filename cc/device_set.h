@@ -37,14 +37,12 @@ struct Device {
 };
 
 // A directed link. A tensor of b bytes arrives latency_us + b * us_per_byte after it was sent, and
-// the copying takes busy_us + b * busy_us_per_byte of compute from each end. Where the receiver
-// computes, it takes up the tensor wake_us later: the thread that waits for it must get the core.
+// the copying takes busy_us + b * busy_us_per_byte of compute from each end.
 struct Link {
   double latency_us = 0;
   double us_per_byte = 0;
   double busy_us = 0;
   double busy_us_per_byte = 0;
-  double wake_us = 0;
 };
 
 // The time from the end of a tensor's producer to its arrival, the copying at both ends included,

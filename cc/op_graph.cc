@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "cc/cost_graph.h"
 #include "cc/op_work.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
@@ -251,7 +252,7 @@ double PersistentBytes(const NodeDef& node) {
   if (node.op() == "VarHandleOp" || node.op() == "VariableV2" || node.op() == "Variable") {
     return VariableBytes(node);
   }
-  return 0;
+  return DeclaredPersistentBytes(node);
 }
 
 }  // namespace
@@ -428,7 +429,10 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
     for (int port = 0; port < num_outputs[i]; ++port) {
       bool known = false;
       double bytes = 4 * kUnknownDim;
-      if (outputs != nullptr && port < static_cast<int>(outputs->size())) {
+      if (HasDeclaredCosts(*graph.nodes[i])) {
+        bytes = DeclaredOutputBytes(*graph.nodes[i], port);
+        known = true;
+      } else if (outputs != nullptr && port < static_cast<int>(outputs->size())) {
         bytes = TensorBytes((*outputs)[port], kUnknownDim, known);
       } else if (graph.Has(i, kConst)) {
         bytes = AttrTensorBytes(*graph.nodes[i]);
@@ -439,6 +443,9 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
     }
   }
   if (inferred) EstimateWork(item, properties, graph);
+  for (int i = 0; i < n; ++i) {
+    if (HasDeclaredCosts(*graph.nodes[i])) graph.work[i] = {};  // Nothing is known but times.
+  }
   return graph;
 }
 

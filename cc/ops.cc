@@ -17,6 +17,7 @@
 #include "tensorflow/core/framework/resource_handle.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
+#include "tensorflow/core/platform/env.h"
 
 namespace grappler_go {
 namespace {
@@ -37,6 +38,8 @@ class OpenGraph : public tensorflow::ResourceBase {
   tensorflow::grappler::GrapplerItem item;
   std::unique_ptr<PlanningContext> context;
 };
+
+constexpr int32_t kMaxPriority = 1 << 20;
 
 std::vector<std::string> Strings(const Tensor& tensor) {
   const auto values = tensor.flat<tstring>();
@@ -270,7 +273,79 @@ class HeuristicOp : public GraphOp {
   float transfer_weight_ = 1;
 };
 
+// Each ready queue's order: i32 [plans, nodes], one row for all, or no row for first come, first
+// served.
+absl::StatusOr<std::vector<std::vector<int32_t>>> Priorities(OpKernelContext* context, int index,
+                                                             const Problem& problem, size_t plans) {
+  const Tensor& tensor = context->input(index);
+  const int64_t n = problem.graph->num_nodes();
+  if (tensor.dims() != 2 || tensor.dim_size(1) != n ||
+      (tensor.dim_size(0) > 1 && tensor.dim_size(0) != static_cast<int64_t>(plans))) {
+    return absl::InvalidArgumentError(absl::StrCat("priorities of shape ",
+                                                   tensor.shape().DebugString(),
+                                                   ", expected [0, 1 or ", plans, ",", n, "]"));
+  }
+  const auto matrix = tensor.matrix<int32_t>();
+  std::vector<std::vector<int32_t>> priorities(tensor.dim_size(0), std::vector<int32_t>(n));
+  for (size_t k = 0; k < priorities.size(); ++k) {
+    for (int64_t i = 0; i < n; ++i) {
+      priorities[k][i] =
+          std::clamp(matrix(static_cast<int64_t>(k), i), -kMaxPriority, kMaxPriority);
+    }
+  }
+  return priorities;
+}
+
 class SimulateOp : public GraphOp {
+ public:
+  explicit SimulateOp(OpKernelConstruction* context) : GraphOp(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("threads", &threads_));
+  }
+
+ protected:
+  absl::Status Compute(OpKernelContext* context, const OpenGraph& open) override {
+    const Problem& p = open.problem();
+    const absl::StatusOr<std::vector<Placement>> placements = Placements(context, 1, p, true);
+    if (!placements.ok()) return placements.status();
+    const absl::StatusOr<std::vector<std::vector<int32_t>>> priorities =
+        Priorities(context, 2, p, placements->size());
+    if (!priorities.ok()) return priorities.status();
+    const int64_t k = static_cast<int64_t>(placements->size());
+    const int64_t d = p.devices->size();
+    std::vector<double> step_us, busy_us, peak_bytes;
+    std::vector<uint8_t> feasible;
+    std::vector<std::string> why;
+    const uint64_t start_ns = tensorflow::Env::Default()->NowNanos();
+    const std::vector<StepEstimate> estimates =
+        SimulateAll(*p.graph, *p.devices, *p.legality, p.op_us, *placements, *priorities, threads_);
+    const double seconds =
+        static_cast<double>(tensorflow::Env::Default()->NowNanos() - start_ns) * 1e-9;
+    for (const StepEstimate& estimate : estimates) {
+      why.push_back(WhyInfeasible(estimate, *p.devices));
+      step_us.push_back(estimate.step_us);
+      feasible.push_back(estimate.feasible ? 1 : 0);
+      for (int device = 0; device < d; ++device) {
+        busy_us.push_back(estimate.busy_us[p.devices->device(device).executor]);
+        peak_bytes.push_back(estimate.peak_bytes[device]);
+      }
+    }
+    for (const absl::Status& status :
+         {SetOutput(context, 0, TensorShape({k}), step_us),
+          SetOutput(context, 1, TensorShape({k}), feasible),
+          SetOutput(context, 2, TensorShape({k, d}), busy_us),
+          SetOutput(context, 3, TensorShape({k, d}), peak_bytes), SetStrings(context, 4, why),
+          SetOutput(context, 5, TensorShape({}), std::vector<double>{seconds})}) {
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int threads_ = 0;
+};
+
+// One placement's timeline: when each op ran, and each transfer.
+class TimelineOp : public GraphOp {
  public:
   using GraphOp::GraphOp;
 
@@ -279,24 +354,34 @@ class SimulateOp : public GraphOp {
     const Problem& p = open.problem();
     const absl::StatusOr<std::vector<Placement>> placements = Placements(context, 1, p, true);
     if (!placements.ok()) return placements.status();
-    const int64_t k = static_cast<int64_t>(placements->size());
-    const int64_t d = p.devices->size();
-    std::vector<double> step_us, busy_us, peak_bytes;
-    std::vector<uint8_t> feasible;
-    Simulator simulator(*p.graph, *p.devices, *p.legality, p.op_us);
-    for (const Placement& placement : *placements) {
-      const StepEstimate estimate = simulator.Run(placement);
-      step_us.push_back(estimate.step_us);
-      feasible.push_back(estimate.feasible ? 1 : 0);
-      for (int device = 0; device < d; ++device) {
-        busy_us.push_back(estimate.busy_us[p.devices->device(device).executor]);
-        peak_bytes.push_back(estimate.peak_bytes[device]);
-      }
+    if (placements->size() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(placements->size(), " placements, a timeline is of one"));
     }
-    for (const absl::Status& status : {SetOutput(context, 0, TensorShape({k}), step_us),
-                                       SetOutput(context, 1, TensorShape({k}), feasible),
-                                       SetOutput(context, 2, TensorShape({k, d}), busy_us),
-                                       SetOutput(context, 3, TensorShape({k, d}), peak_bytes)}) {
+    const absl::StatusOr<std::vector<std::vector<int32_t>>> priorities =
+        Priorities(context, 2, p, 1);
+    if (!priorities.ok()) return priorities.status();
+    Simulator simulator(*p.graph, *p.devices, *p.legality, p.op_us);
+    Timeline timeline;
+    simulator.Run(placements->front(),
+                  priorities->empty() ? absl::Span<const int32_t>() : priorities->front(),
+                  &timeline);
+    std::vector<int32_t> ends;
+    std::vector<double> times;
+    for (const TransferEvent& transfer : timeline.transfers) {
+      ends.insert(ends.end(),
+                  {p.graph->tensor_node[transfer.tensor], transfer.source, transfer.target});
+      times.insert(times.end(),
+                   {transfer.start_us, transfer.end_us, p.graph->tensor_bytes[transfer.tensor]});
+    }
+    const std::vector<int32_t> path = simulator.LongestPath(placements->front()).second;
+    const TensorShape nodes({p.graph->num_nodes()});
+    const TensorShape transfers({static_cast<int64_t>(timeline.transfers.size()), 3});
+    for (const absl::Status& status :
+         {SetOutput(context, 0, nodes, timeline.start_us),
+          SetOutput(context, 1, nodes, timeline.end_us), SetOutput(context, 2, transfers, ends),
+          SetOutput(context, 3, transfers, times),
+          SetOutput(context, 4, TensorShape({static_cast<int64_t>(path.size())}), path)}) {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -439,10 +524,25 @@ REGISTER_OP("GrapplerGoHeuristic")
 REGISTER_OP("GrapplerGoSimulate")
     .Input("graph: resource")
     .Input("placements: int32")
+    .Input("priorities: int32")
+    .Attr("threads: int = 0")
     .Output("step_us: double")
     .Output("feasible: uint8")
     .Output("busy_us: double")
     .Output("peak_bytes: double")
+    .Output("why_infeasible: string")
+    .Output("seconds: double")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::UnknownShape);
+REGISTER_OP("GrapplerGoTimeline")
+    .Input("graph: resource")
+    .Input("placement: int32")
+    .Input("priority: int32")
+    .Output("start_us: double")
+    .Output("end_us: double")
+    .Output("transfer_ends: int32")
+    .Output("transfer_us: double")
+    .Output("longest_path: int32")
     .SetIsStateful()
     .SetShapeFn(shape_inference::UnknownShape);
 REGISTER_OP("GrapplerGoCheck")
@@ -481,6 +581,7 @@ using grappler_go::OpenOp;
 using grappler_go::RegisteredOptimizersOp;
 using grappler_go::RepairOp;
 using grappler_go::SimulateOp;
+using grappler_go::TimelineOp;
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoOpen").Device(DEVICE_CPU), OpenOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoInfo").Device(DEVICE_CPU), InfoOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatures").Device(DEVICE_CPU), FeaturesOp);
@@ -489,6 +590,7 @@ REGISTER_KERNEL_BUILDER(Name("GrapplerGoRegisteredOptimizers").Device(DEVICE_CPU
                         RegisteredOptimizersOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoHeuristic").Device(DEVICE_CPU), HeuristicOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoSimulate").Device(DEVICE_CPU), SimulateOp);
+REGISTER_KERNEL_BUILDER(Name("GrapplerGoTimeline").Device(DEVICE_CPU), TimelineOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoCheck").Device(DEVICE_CPU), CheckOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoRepair").Device(DEVICE_CPU), RepairOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoChoose").Device(DEVICE_CPU), ChooseOp);

@@ -187,15 +187,146 @@ TEST(Simulator, PeakMemoryIsOfLiveTensors) {
   world->SetBytes("a", 100);
   world->SetBytes("b", 40);
   world->SetBytes("c", 30);
-  // x lives until a ends, a until b ends, b until c ends.
-  EXPECT_THAT(Simulate(*world, world->legality.incoming).peak_bytes, ElementsAre(140, 0));
+  // x is a constant of 4 bytes, which stays; a lives until b ends, b until c ends.
+  EXPECT_THAT(Simulate(*world, world->legality.incoming).peak_bytes, ElementsAre(4 + 140, 0));
   // Sent away: a is gone from home when it has arrived.
   EXPECT_THAT(Simulate(*world, world->Place({{"b", 1}, {"c", 1}})).peak_bytes,
-              ElementsAre(101, 140));
+              ElementsAre(104, 140));
+}
+
+TEST(Simulator, OpsShareTheCoresOfTheirDevice) {
+  const auto make = [](const std::string& figures) {
+    auto world = Make({{"a", {"x"}}, {"b", {"x"}}, {"c", {"x"}}, {"d", {"a"}}}, WorkerCpus(2),
+                      absl::StrCat(R"({"version":1,"devices":{"CPU":{)", figures, "}}}"));
+    world->SetUs("a", 10);
+    world->SetUs("b", 20);
+    world->SetUs("c", 30);
+    world->SetUs("d", 5);
+    return world;
+  };
+  Timeline timeline;
+  auto world = make(R"("threads":3)");
+  EXPECT_EQ(Simulate(*world, world->legality.incoming, {}, &timeline).step_us, 65);
+  // a, b and c at a third of the speed: a has run at 30, with 10 and 20 left of b and c. d takes
+  // its place and is through at 45, when 5 and 15 are left; then two share, until b ends.
+  const auto end = [&](const char* name) { return timeline.end_us[world->graph.Find(name)]; };
+  EXPECT_NEAR(end("a"), 30, 1e-9);
+  EXPECT_NEAR(end("d"), 45, 1e-9);
+  EXPECT_NEAR(end("b"), 55, 1e-9);
+  EXPECT_NEAR(end("c"), 65, 1e-9);
+  world = make(R"("threads":3,"cores":3)");
+  EXPECT_EQ(Simulate(*world, world->legality.incoming, {}, &timeline).step_us, 30);
+  EXPECT_EQ(end("d"), 15);
+  world = make(R"("threads":2,"cores":4)");  // c waits for a's thread, then d for b's.
+  EXPECT_EQ(Simulate(*world, world->legality.incoming, {}, &timeline).step_us, 40);
+  EXPECT_EQ(end("d"), 25);
+}
+
+TEST(Simulator, CopyingTakesTheCoreFromWhatRuns) {
+  auto world = Make({{"a", {"x"}}, {"b", {"x"}}, {"c", {"a"}}}, WorkerCpus(2),
+                    R"({"version":1,"devices":{"CPU":{"threads":2}},
+                        "links":[{"source":"CPU","target":"CPU","scope":"remote",
+                        "latency_us":10,"gb_per_s":1000,"busy_us":7}]})");
+  world->SetUs("a", 10);
+  world->SetUs("b", 50);
+  world->SetUs("c", 1);
+  world->SetBytes("a", 0);
+  Timeline timeline;
+  // a and b share until 20; b stands still until a is copied out at 27, and has 40 left.
+  EXPECT_EQ(Simulate(*world, world->Place({{"c", 1}}), {}, &timeline).step_us, 67);
+  EXPECT_EQ(timeline.start_us[world->graph.Find("c")], 44);
+}
+
+TEST(Simulator, SharedAndOverwrittenBuffersCountOnce) {
+  GraphDef def;
+  AddMatrix(def, "x", 1, 1, WorkerCpu(0));
+  AddOp(def, "a", "Tanh", {"x"}, WorkerCpu(0));
+  AddOp(def, "same", "Identity", {"a"}, WorkerCpu(0));  // Shares a's buffer,
+  AddOp(def, "over", "Tanh", {"same"}, WorkerCpu(0));   // which over writes into,
+  AddOp(def, "left", "Tanh", {"over"}, WorkerCpu(0));   // but left and right both read over:
+  AddOp(def, "right", "Tanh", {"over"}, WorkerCpu(0));  // one of them has to make its own.
+  AddOp(def, "end", "Add", {"left", "right"}, WorkerCpu(0));
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2), false, {}, kRoundProfile);
+  for (const char* op : {"a", "same", "over", "left", "right", "end"}) {
+    world->SetUs(op, 10);
+    world->SetBytes(op, 100);
+  }
+  EXPECT_THAT(Simulate(*world, world->legality.incoming).peak_bytes, ElementsAre(4 + 200, 0));
+  // At the other device a's copy is handed on likewise.
+  EXPECT_THAT(Simulate(*world, world->Place({{"same", 1}, {"over", 1}})).peak_bytes,
+              ElementsAre(4 + 200, 100));
+}
+
+TEST(Simulator, FetchedTensorsLiveUntilTheEnd) {
+  GraphDef def;
+  AddMatrix(def, "x", 1, 1, WorkerCpu(0));
+  for (const auto& [name, input] :
+       {std::pair("a", "x"), std::pair("b", "a"), std::pair("c", "b")}) {
+    AddOp(def, name, "Softmax", {input}, WorkerCpu(0));
+  }
+  auto item = MakeItem(def);
+  item.fetch = {"a", "c"};
+  auto world = MakeWorld(item, WorkerCpus(2), false, {}, kRoundProfile);
+  for (const char* op : {"a", "b", "c"}) {
+    world->SetUs(op, 10);
+    world->SetBytes(op, 100);
+  }
+  // b cannot write into a, but c can write into b.
+  EXPECT_THAT(Simulate(*world, world->legality.incoming).peak_bytes, ElementsAre(4 + 200, 0));
+}
+
+TEST(Simulator, SaysWhatDoesNotFit) {
+  auto world = Make({{"a", {"x"}}}, WorkerCpus(2),
+                    R"({"version":1,"devices":{"CPU":{"memory_bytes":1e9}}})");
+  world->SetBytes("a", 2.5e9);
+  EXPECT_EQ(WhyInfeasible(Simulate(*world, world->legality.incoming), world->devices),
+            absl::StrCat(WorkerCpu(0), " needs 2.50 GB of its 1.00 GB"));
+  world->SetBytes("a", 1);
+  EXPECT_EQ(WhyInfeasible(Simulate(*world, world->legality.incoming), world->devices), "");
+}
+
+TEST(Simulator, TheLongestPathCountsTransfersButNoWaiting) {
+  auto world = Make({{"a", {"x"}}, {"b", {"a"}}, {"z", {"x"}}});
+  world->SetUs("a", 10);
+  world->SetUs("b", 5);
+  world->SetUs("z", 27);
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  const auto [us, path] = simulator.LongestPath(world->Place({{"b", 1}}));
+  EXPECT_EQ(us, 10 + 2 + 10 + 2 + 5);
+  EXPECT_THAT(path,
+              ElementsAre(world->graph.Find("x"), world->graph.Find("a"), world->graph.Find("b")));
+  EXPECT_EQ(simulator.LongestPath(world->legality.incoming).first, 27);
+}
+
+TEST(SimulateAll, TheAnswerDoesNotDependOnTheThreads) {
+  const auto world = MakeWorld(MakeItem(RandomGraph(200, 5, WorkerCpu(0))), WorkerCpus(3), true);
+  std::vector<Placement> placements;
+  std::vector<std::vector<int32_t>> priorities;
+  for (int seed = 0; seed < 20; ++seed) {
+    placements.push_back(RandomLegal(world->problem, seed));
+    priorities.emplace_back(world->graph.num_nodes());
+    for (int i = 0; i < world->graph.num_nodes(); ++i) priorities.back()[i] = i * seed % 7;
+  }
+  const auto run = [&](int threads) {
+    return SimulateAll(world->graph, world->devices, world->legality, world->op_us, placements,
+                       priorities, threads);
+  };
+  const std::vector<StepEstimate> one = run(1);
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  for (const int threads : {2, 5, 64}) {
+    const std::vector<StepEstimate> many = run(threads);
+    for (size_t k = 0; k < placements.size(); ++k) {
+      EXPECT_EQ(many[k].step_us, one[k].step_us);
+      EXPECT_EQ(many[k].busy_us, one[k].busy_us);
+      EXPECT_EQ(many[k].peak_bytes, one[k].peak_bytes);
+      EXPECT_EQ(one[k].step_us,
+                simulator.Run(placements[k], priorities[k], nullptr, Track::kTime).step_us);
+    }
+  }
 }
 
 TEST(Simulator, MemoryLimitsMakeAPlacementInfeasible) {
-  const char* const profile = R"({"version":1,"devices":{"CPU":{"memory_bytes":120}}})";
+  const char* const profile = R"({"version":1,"devices":{"CPU":{"memory_bytes":124}}})";
   auto world = Make({{"a", {"x"}}, {"b", {"a"}}}, WorkerCpus(2), profile);
   world->SetBytes("a", 100);
   world->SetBytes("b", 20);

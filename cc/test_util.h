@@ -57,7 +57,7 @@ inline std::vector<std::string> LocalCpus(int n) {
 // Links between workers with round figures: 10 us and 1 us for 1000 bytes, 2 us of copying at each
 // end.
 inline constexpr char kRoundProfile[] =
-    R"({"version":1,"devices":{"CPU":{"matmul_gflops":1,"elementwise_gops":1,"memory_gb_per_s":1,"launch_us":1}},
+    R"({"version":1,"devices":{"CPU":{"matmul_gflops":1,"elementwise_gops":1,"memory_gb_per_s":1,"launch_us":1,"threads":1}},
         "links":[{"source":"CPU","target":"CPU","scope":"remote","latency_us":10,"gb_per_s":1,"busy_us":2}]})";
 
 // The error's words, "" for OK.

@@ -1,131 +1,104 @@
-"""The program `grappler-go`."""
+"""The program `grappler-go`: a command each, from here and from the packages beside this one.
+
+A package offers commands through a module `commands` with a function `add_commands(subparsers)`;
+each parser that it adds sets `run`, a function from the parsed arguments to the exit status.
+"""
 
 import argparse
 import dataclasses
-import json
+import importlib
 import os
-import pathlib
 import sys
 from collections.abc import Sequence
 
-EXIT_FAILED = 1
+from grappler_go.commands import doctor, plan
+from grappler_go.errors import BadInput
+
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130  # As the shell has it for Ctrl-C.
 
 
-class BadInput(Exception):
-    """An input that cannot be used; the message names the file, the field and the value."""
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """Commands of another package.
+
+    Attributes:
+      module: where they are.
+      extra: the optional part of this distribution that has all they need.
+      commands: their names, and what the list of commands says of each.
+    """
+
+    module: str
+    extra: str
+    commands: dict[str, str]
+
+
+EXTENSIONS = (
+    Extension(
+        "go_bench.commands",
+        "bench",
+        {"bench": "measure placements against other methods"},
+    ),
+    Extension(
+        "go_train.commands",
+        "train",
+        {
+            "pretrain": "train a policy on many graphs",
+            "finetune": "fit a policy to one graph",
+        },
+    ),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit status: 0, 1 for a failed check, 2 for a bad input."""
-    parser = argparse.ArgumentParser(
-        prog="grappler-go", description="Learned op placement for TensorFlow."
-    )
-    commands = parser.add_subparsers(dest="command", required=True)
-    doctor = commands.add_parser("doctor", help="check that the installation works")
-    doctor.add_argument("--json", action="store_true", help="print JSON")
-    doctor.set_defaults(run=_doctor)
-    plan = commands.add_parser("plan", help="plan a GraphDef for given devices")
-    plan.add_argument("graph", help="GraphDef or MetaGraphDef, .pb or .pbtxt")
-    plan.add_argument(
-        "--devices", required=True, help="full device names, comma-separated; need not be attached"
-    )
-    plan.add_argument("--fetch", default="", help="fetched ops, comma-separated")
-    plan.add_argument("--profile", default="", help="file with a device profile, JSON")
-    plan.add_argument("--costs", default="", help="file with measured op costs, JSON")
-    plan.add_argument("--out", default="-", help="file for the plan, JSON; - = standard output")
-    plan.set_defaults(run=_plan)
-    arguments = parser.parse_args(argv)
+    argv = sys.argv[1:] if argv is None else list(argv)
+    # Before what loads TensorFlow's C++ library reads it.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     try:
+        arguments = _parser(argv).parse_args(argv)
         return arguments.run(arguments)
     except BadInput as error:
         print(f"grappler-go: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        print("grappler-go: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
-def _doctor(arguments: argparse.Namespace) -> int:
-    from grappler_go import doctor
+def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="grappler-go", description="Learned op placement for TensorFlow."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    plan.add_commands(commands)
+    doctor.add_commands(commands)
+    wanted = next((argument for argument in argv if not argument.startswith("-")), None)
+    for extension in EXTENSIONS:
+        _add_extension(commands, extension, wanted)
+    return parser
 
-    checks = doctor.diagnose()
-    ok = all(check.ok for check in checks)
-    if arguments.json:
-        print(json.dumps({"ok": ok, "checks": [dataclasses.asdict(check) for check in checks]}))
-    else:
-        for check in checks:
-            print(f"{'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}")
-    return 0 if ok else EXIT_FAILED
 
+def _add_extension(
+    commands: argparse._SubParsersAction, extension: Extension, wanted: str | None
+) -> None:
+    """Adds the commands; loads their module, which takes long, only where one of them is wanted.
 
-def _plan(arguments: argparse.Namespace) -> int:
-    # TensorFlow takes seconds to import: not for `--help`.
-    import tensorflow as tf
-
-    import grappler_go
-
-    graph = _read_graph(pathlib.Path(arguments.graph))
-    profile = _read_text(pathlib.Path(arguments.profile)) if arguments.profile else ""
+    Raises:
+      BadInput: one of them is wanted, and the module or what it needs is not installed.
+    """
+    if wanted not in extension.commands:
+        for name, text in extension.commands.items():
+            commands.add_parser(name, help=text)
+        return
     try:
-        plan = grappler_go.plan(
-            graph,
-            arguments.devices.split(","),
-            fetch=[name for name in arguments.fetch.split(",") if name],
-            profile=profile,
-            costs=arguments.costs,
-        )
-    except tf.errors.OpError as error:
-        raise BadInput(f"{arguments.graph}: {error.message}") from error
-    if arguments.out == "-":
-        print(plan.json, end="")
-    else:
-        _write(pathlib.Path(arguments.out), plan.json)
-    return 0
-
-
-def _read_graph(path: pathlib.Path):  # type: ignore[no-untyped-def]
-    from google.protobuf import message, text_format
-    from tensorflow.core.framework import graph_pb2
-    from tensorflow.core.protobuf import meta_graph_pb2
-
-    if path.suffix not in (".pb", ".pbtxt"):
-        raise BadInput(f"{path}: the name must end in .pb or .pbtxt")
-    data = _read_bytes(path)
-    for proto in (graph_pb2.GraphDef(), meta_graph_pb2.MetaGraphDef()):
-        try:
-            if path.suffix == ".pbtxt":
-                text_format.Parse(data.decode(), proto)
-            else:
-                proto.ParseFromString(data)
-        except (message.DecodeError, text_format.ParseError, UnicodeDecodeError):
-            continue
-        graph = proto.graph_def if isinstance(proto, meta_graph_pb2.MetaGraphDef) else proto
-        if graph.node:
-            return graph
-    raise BadInput(f"{path}: neither a GraphDef nor a MetaGraphDef with nodes")
-
-
-def _read_bytes(path: pathlib.Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def _read_text(path: pathlib.Path) -> str:
-    try:
-        return _read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: not text: {error.reason} at byte {error.start}") from error
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    """Writes aside and renames: a reader sees the old file or the new one."""
-    aside = path.with_name(f"{path.name}.tmp")
-    try:
-        aside.write_text(text)
-        aside.replace(path)
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
+        module = importlib.import_module(extension.module)
+    except ModuleNotFoundError as error:
+        raise BadInput(
+            f"command '{wanted}' needs the module '{error.name}', which is not installed; "
+            f"fix: pip install 'grappler-go[{extension.extra}]'"
+        ) from error
+    module.add_commands(commands)
 
 
 if __name__ == "__main__":

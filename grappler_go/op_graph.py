@@ -32,12 +32,34 @@ class Simulation:
       feasible: whether peak memory is within every device's limit, bool [K].
       busy_us: compute time of each device's executor, copying included, f64 [K, D].
       peak_bytes: peak memory, f64 [K, D].
+      why_infeasible: the devices over their limit, in words; "" for a feasible placement. Length K.
+      seconds: what the simulation took, the checks of the input apart.
     """
 
     step_us: np.ndarray
     feasible: np.ndarray
     busy_us: np.ndarray
     peak_bytes: np.ndarray
+    why_infeasible: tuple[str, ...]
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Timeline:
+    """A simulated step of N ops and T transfers, times in microseconds.
+
+    Attributes:
+      start_us, end_us: of each op, f64 [N].
+      transfer_ends: op that made the tensor, device it left, device it went to, i32 [T, 3].
+      transfer_us: start and end on the link, and the bytes, f64 [T, 3].
+      longest_path: the ops of the longest path, transfers included, if nothing ever waited.
+    """
+
+    start_us: np.ndarray
+    end_us: np.ndarray
+    transfer_ends: np.ndarray
+    transfer_us: np.ndarray
+    longest_path: np.ndarray
 
 
 def feature_table() -> tuple[str, ...]:
@@ -141,20 +163,55 @@ class OpGraph:
             )
         return placement.numpy()
 
-    def simulate(self, placements: np.ndarray) -> Simulation:
+    def simulate(
+        self, placements: np.ndarray, priorities: np.ndarray | None = None, *, threads: int = 0
+    ) -> Simulation:
         """Simulates a step of each placement, i32 [K, N].
+
+        Args:
+          placements: device indices.
+          priorities: each ready queue's order, higher first, i32 [K, N] or [1, N] for all; None =
+            first come, first served, as TensorFlow's executor does.
+          threads: to use, 0 = one a core; the answer is the same with any number.
 
         Raises:
           tf.errors.FailedPreconditionError: a placement is not legal.
         """
         with tf.init_scope():
-            result = self._ops.grappler_go_simulate(self._handle, _matrix(placements))
+            result = self._ops.grappler_go_simulate(
+                self._handle,
+                _matrix(placements),
+                self._priorities(priorities),
+                threads=threads,
+            )
         return Simulation(
             step_us=result.step_us.numpy(),
             feasible=result.feasible.numpy().astype(bool),
             busy_us=result.busy_us.numpy(),
             peak_bytes=result.peak_bytes.numpy(),
+            why_infeasible=tuple(_texts(result.why_infeasible)),
+            seconds=float(result.seconds.numpy()),
         )
+
+    def timeline(self, placement: np.ndarray, priority: np.ndarray | None = None) -> Timeline:
+        """The simulated step of one placement, i32 [N], op by op; `priority` likewise or None."""
+        with tf.init_scope():
+            result = self._ops.grappler_go_timeline(
+                self._handle,
+                _matrix(placement[None]),
+                self._priorities(None if priority is None else priority[None]),
+            )
+        return Timeline(
+            start_us=result.start_us.numpy(),
+            end_us=result.end_us.numpy(),
+            transfer_ends=result.transfer_ends.numpy(),
+            transfer_us=result.transfer_us.numpy(),
+            longest_path=result.longest_path.numpy(),
+        )
+
+    def _priorities(self, priorities: np.ndarray | None) -> tf.Tensor:
+        empty = np.zeros((0, self.num_nodes), np.int32)
+        return _matrix(empty if priorities is None else priorities)
 
     def legal(self, placement: np.ndarray) -> str:
         """The first violation of a placement, i32 [N], in words; "" for a legal one."""
@@ -178,7 +235,8 @@ class OpGraph:
 
         Raises:
           tf.errors.FailedPreconditionError: the plan is not legal for this graph.
-          tf.errors.InvalidArgumentError: the plan is malformed or of another graph.
+          tf.errors.NotFoundError: the plan names an op that the graph does not have.
+          tf.errors.InvalidArgumentError: the plan is malformed.
         """
         with tf.init_scope():
             serialized = self._ops.grappler_go_apply(self._handle, plan_json).numpy()

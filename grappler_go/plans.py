@@ -92,7 +92,8 @@ def apply(
     Raises:
       tf.errors.FailedPreconditionError: the plan is not legal for the graph; the message names op
       and rule.
-      tf.errors.InvalidArgumentError: the plan is malformed or of another graph.
+      tf.errors.NotFoundError: the plan names an op that the graph does not have.
+      tf.errors.InvalidArgumentError: the plan is malformed.
     """
     op_graph = OpGraph(
         graph,

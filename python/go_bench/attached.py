@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 import tensorflow as tf
 
 import grappler_go
-from go_bench import calibrate, profiling
+from go_bench import profiling
 from go_bench.workloads import Workload
+from grappler_go import calibrate
 
 Choice = typing.Literal["auto", "gpu", "cluster"]
 

@@ -22,6 +22,8 @@ from grappler_go import cluster as cluster_lib
 
 v1 = tf.compat.v1
 
+Progress = Callable[[], object]
+
 _LAUNCH_CHAIN = (50, 550)
 _MATMUL = (256, 1024)  # Rows of the activations, width: a dense layer.
 _MATMUL_CHAIN = (1, 5)
@@ -50,6 +52,8 @@ _LINK_REPEATS = 6
 _LOADED_REPEATS = 12
 _LOAD_CHAIN = 20
 _LOAD_WIDTH = 3
+_DEVICE_STEPS = 4  # Measurements of a device,
+_END_STEPS = 2  # and of the ends of a link.
 # A share of the hop that always stays on the link: the model divides by the link's rate.
 _MIN_LINK_SHARE = 0.05
 
@@ -66,11 +70,14 @@ class Line:
         return self.fixed_us + size * self.us_per_byte
 
 
-def calibrate(cluster: cluster_lib.LocalCluster) -> dict[str, typing.Any]:
-    """Returns the device profile of a local cluster; takes a few seconds.
+def calibrate(
+    cluster: cluster_lib.LocalCluster, *, progress: Progress = lambda: None
+) -> dict[str, typing.Any]:
+    """Returns the device profile of a local cluster; takes some ten seconds.
 
     Args:
       cluster: with two workers or more; with one, the profile has no link.
+      progress: called after each measurement, `num_steps(workers)` times.
 
     Returns:
       The profile, as `grappler_go.session_config(profile=json.dumps(...))` takes it.
@@ -78,14 +85,25 @@ def calibrate(cluster: cluster_lib.LocalCluster) -> dict[str, typing.Any]:
     profile = {
         "version": 1,
         "name": "local_cluster",
-        "devices": {"CPU": device_figures(cluster.master, cluster.devices[0])},
+        "source": f"Measured on {len(cluster.devices)} workers, pinned to the cores "
+        f"{', '.join(str(core) for core in cluster.cores)} of one machine; TensorFlow "
+        f"{tf.__version__}.",
+        "layout": "workers",
+        "devices": {"CPU": device_figures(cluster.master, cluster.devices[0], progress=progress)},
         "links": [],
     }
     if len(cluster.devices) > 1:
-        link = link_figures(cluster.master, cluster.devices[:2], copied_by_ends=True)
+        link = link_figures(
+            cluster.master, cluster.devices[:2], copied_by_ends=True, progress=progress
+        )
         profile["links"] = [{"source": "CPU", "target": "CPU", "scope": "remote", **link}]
     logging.info("device profile: %s", profile)
     return profile
+
+
+def num_steps(workers: int) -> int:
+    """How often `calibrate` reports progress for a cluster of that many workers."""
+    return _DEVICE_STEPS + (len(_LINK_CHAINS) + _END_STEPS if workers > 1 else 0)
 
 
 def calibrate_gpus(devices: Sequence[str]) -> dict[str, typing.Any]:
@@ -98,6 +116,7 @@ def calibrate_gpus(devices: Sequence[str]) -> dict[str, typing.Any]:
     return {
         "version": 1,
         "name": "gpus",
+        "layout": "gpus",
         "devices": {kind: device_figures("", device) for kind, device in ends.items()},
         # A copy engine moves the data: it takes no compute from either end.
         "links": [
@@ -107,15 +126,21 @@ def calibrate_gpus(devices: Sequence[str]) -> dict[str, typing.Any]:
     }
 
 
-def device_figures(target: str, device: str) -> dict[str, float]:
+def device_figures(
+    target: str, device: str, *, progress: Progress = lambda: None
+) -> dict[str, float]:
     """Measures one device: rates of arithmetic and memory, and the fixed cost of an op."""
-    launch_us = 1e6 * _slope(target, _LAUNCH_CHAIN, lambda n: _launch_chain(device, n))
-    matmul_s = _slope(target, _MATMUL_CHAIN, lambda n: _matmul_chain(device, n))
+
+    def slope(chains: tuple[int, int], build: Callable[[int], tf.Operation]) -> float:
+        seconds = _slope(target, chains, build)
+        progress()
+        return seconds
+
+    launch_us = 1e6 * slope(_LAUNCH_CHAIN, lambda n: _launch_chain(device, n))
+    matmul_s = slope(_MATMUL_CHAIN, lambda n: _matmul_chain(device, n))
     rows, width = _MATMUL
-    simple_s = _slope(
-        target, _ELEMENTWISE_CHAIN, lambda n: _negate_chain(device, n, _ELEMENTWISE_ELEMENTS)
-    )
-    stream_s = _slope(target, _MEMORY_CHAIN, lambda n: _negate_chain(device, n, _MEMORY_ELEMENTS))
+    simple_s = slope(_ELEMENTWISE_CHAIN, lambda n: _negate_chain(device, n, _ELEMENTWISE_ELEMENTS))
+    stream_s = slope(_MEMORY_CHAIN, lambda n: _negate_chain(device, n, _MEMORY_ELEMENTS))
     figures = {
         "matmul_gflops": 2e-9 * rows * width * width / matmul_s,
         "elementwise_gops": 1e-9 * _ELEMENTWISE_ELEMENTS / max(simple_s - 1e-6 * launch_us, 1e-9),
@@ -127,7 +152,11 @@ def device_figures(target: str, device: str) -> dict[str, float]:
 
 
 def link_figures(
-    target: str, devices: Sequence[str], *, copied_by_ends: bool = False
+    target: str,
+    devices: Sequence[str],
+    *,
+    copied_by_ends: bool = False,
+    progress: Progress = lambda: None,
 ) -> dict[str, float]:
     """Measures the link between two devices by tensors that bounce between them.
 
@@ -135,6 +164,7 @@ def link_figures(
       target: where the session connects.
       devices: the two ends.
       copied_by_ends: whether copying takes compute from the ends, as it does between processes.
+      progress: called after each measurement.
 
     Returns:
       latency_us and gb_per_s of the link itself, busy_us and busy_gb_per_s of each end: a tensor of
@@ -144,7 +174,9 @@ def link_figures(
     for size, chains in _LINK_CHAINS.items():
         hop_us.append(1e6 * _bounce(target, devices, size, chains))
         logging.info("%d bytes: %.0f us a hop", size, hop_us[-1])
+        progress()
     busy = _displaced(target, devices) if copied_by_ends else Line(fixed_us=0.0, us_per_byte=0.0)
+    progress()
     # A hop between idle ends is cheaper than one that takes the core and its caches from a matmul.
     shares = [
         max(hop - 2 * busy.at(size), _MIN_LINK_SHARE * hop)
@@ -153,6 +185,7 @@ def link_figures(
     link = fit_line(list(_LINK_CHAINS), shares)
     loaded_us = 1e6 * _loaded_hop(target, devices)
     logging.info("%d bytes between busy ends: %.0f us a hop", _SMALL_BYTES, loaded_us)
+    progress()
     return _rounded(
         {
             # In a good plan both ends compute, and a tensor that arrives waits for its turn.

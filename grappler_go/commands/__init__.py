@@ -1,0 +1,1 @@
+"""The commands of `grappler-go` that need no other package: thin mains over library functions."""
