@@ -7,7 +7,7 @@ Built from TensorFlow's own operations rather than traced from Keras: Keras 3 do
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -20,6 +20,12 @@ _EPSILON = 1e-3
 _MOMENTUM = 0.99
 _MIN_IMAGE = 75
 _PROBES = 8
+
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "tiny": {"batch": 1, "image": 75, "classes": 10},
+    "cpu": {"batch": 4, "image": 149, "classes": 1000},
+    "paper": {"batch": 32, "image": 299, "classes": 1000},
+}
 
 
 def inception_v3(

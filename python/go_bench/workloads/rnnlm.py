@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -13,6 +14,12 @@ v1 = tf.compat.v1
 
 _FORGET_BIAS = 1.0
 _INIT_SCALE = 0.1
+
+PRESETS: Mapping[str, Mapping[str, object]] = {
+    "tiny": {"batch": 4, "width": 16, "steps": 4, "vocab": 50},
+    "cpu": {"batch": 64, "width": 512, "steps": 20, "vocab": 2000},
+    "paper": {"batch": 64, "width": 2048, "steps": 40, "vocab": 32000},
+}
 
 
 def rnnlm(
