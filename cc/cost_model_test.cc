@@ -1,5 +1,7 @@
 #include "cc/cost_model.h"
 
+#include <cmath>
+
 #include "cc/test_util.h"
 
 namespace grappler_go {
@@ -81,6 +83,65 @@ TEST(OpTimes, AMeasuredZeroIsAMeasurement) {
   EXPECT_EQ(TimeOf(*world, OpTimes(world->graph, world->devices, &measured), "small", 0), 0);
 }
 
+TEST(OpTimes, CachedCostsHoldInOtherGraphs) {
+  const auto products = [](const std::vector<int>& rows, const std::string& prefix) {
+    tensorflow::GraphDef def;
+    AddMatrix(def, prefix + "w", 64, 64);
+    for (const int n : rows) {
+      const std::string x = absl::StrCat(prefix, "x", n);
+      SetShape(AddOp(def, x, "Placeholder"), {n, 64});
+      AddOp(def, absl::StrCat(prefix, n), "MatMul", {x, prefix + "w"});
+    }
+    AddOp(def, prefix + "tanh", "Tanh", {absl::StrCat(prefix, rows[0])});
+    return MakeItem(def);
+  };
+  const auto seen_item = products({64, 256}, "a");
+  const auto seen = OpGraph::Create(seen_item, true, true);
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  MeasuredCosts measured{"CPU"};
+  const auto remember = [&](const std::string& name, double us) {
+    const int node = seen->Find(name);
+    measured.cache[seen->cost_key[node]] = {us, WorkSize(seen->work[node])};
+  };
+  remember("a64", 10);
+  remember("a256", 160);
+
+  const auto item = products({16, 64, 128, 256, 512}, "b");
+  const auto graph = OpGraph::Create(item, true, true);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto devices = DeviceSet::Create({LocalDevice("CPU", 0), LocalDevice("GPU", 0)}, kProfile);
+  ASSERT_TRUE(devices.ok());
+  std::vector<CostSource> sources;
+  const std::vector<float> times = OpTimes(*graph, *devices, &measured, &sources);
+  const auto us = [&](const std::string& name) {
+    return times[static_cast<size_t>(graph->Find(name)) * 2];
+  };
+  const auto source = [&](const std::string& name) { return sources[graph->Find(name)]; };
+  EXPECT_FLOAT_EQ(us("b64"), 10);
+  EXPECT_EQ(source("b64"), CostSource::kCached);
+  EXPECT_FLOAT_EQ(us("b256"), 160);
+  const auto size = [&](const std::string& name) {
+    return WorkSize(graph->work[graph->Find(name)]);
+  };
+  // Between the two on a straight line of the logarithms.
+  EXPECT_NEAR(std::log(us("b128") / 10) / std::log(16),
+              std::log(size("b128") / size("b64")) / std::log(size("b256") / size("b64")), 1e-5);
+  EXPECT_EQ(source("b128"), CostSource::kInterpolated);
+  EXPECT_FLOAT_EQ(us("b16"), 10);
+  EXPECT_FLOAT_EQ(us("b512"), 160 * size("b512") / size("b256"));
+  EXPECT_EQ(source("btanh"), CostSource::kAnalytical);
+  EXPECT_EQ(source("bw"), CostSource::kFree);
+  // Another type of device by the analytical ratio.
+  const Work& work = graph->work[graph->Find("b64")];
+  EXPECT_FLOAT_EQ(
+      times[static_cast<size_t>(graph->Find("b64")) * 2 + 1],
+      10 * AnalyticalUs(work, devices->device(1)) / AnalyticalUs(work, devices->device(0)));
+  // A measurement by name goes first.
+  measured.op_us["b64"] = 77;
+  EXPECT_FLOAT_EQ(OpTimes(*graph, *devices, &measured, &sources)[graph->Find("b64") * 2], 77);
+  EXPECT_EQ(source("b64"), CostSource::kMeasured);
+}
+
 absl::StatusOr<MeasuredCosts> Read(const std::string& text) {
   return ReadMeasuredCosts(WriteFile(NewFolder(), "costs.json", text));
 }
@@ -93,6 +154,15 @@ TEST(ReadMeasuredCosts, Reads) {
   EXPECT_EQ(costs->op_us.at("a/b"), 1.5);
 }
 
+TEST(ReadMeasuredCosts, ReadsACache) {
+  const auto costs =
+      Read(R"({"version":2,"device_type":"CPU","cache":{"K#2":{"us":3,"size":9,"n":4}}})");
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(costs->cache.at("K#2").us, 3);
+  EXPECT_EQ(costs->cache.at("K#2").size, 9);
+  EXPECT_TRUE(costs->op_us.empty());
+}
+
 TEST(ReadMeasuredCosts, ErrorsNameFileFieldAndValue) {
   const std::pair<const char*, const char*> cases[] = {
       {"[", "not a JSON object"},
@@ -100,6 +170,10 @@ TEST(ReadMeasuredCosts, ErrorsNameFileFieldAndValue) {
       {R"({"version":3,"ops":{}})", "'version' is 3"},
       {R"({"version":"x","ops":{}})", "'version' is not a number"},
       {R"({"version":1})", "'ops' is not an object"},
+      {R"({"version":2,"cache":[]})", "'cache' is not an object"},
+      {R"({"version":2,"cache":{"k":{"us":1}}})", "cache['k'].size"},
+      {R"({"version":2,"cache":{"k":{"us":-1,"size":1}}})", "cache['k'].us"},
+      {R"({"version":2,"cache":{"k":7}})", "cache['k'].us"},
       {R"({"version":1,"ops":[1]})", "'ops' is not an object"},
       {R"({"version":1,"device_type":3,"ops":{}})", "'device_type' is not a string"},
       {R"({"version":1,"ops":{"a":"fast"}})", "ops['a']"},

@@ -118,9 +118,10 @@ absl::StatusOr<LinkRule> ReadLink(const Value& value, absl::string_view what) {
     return absl::InvalidArgumentError(absl::StrCat(what, " is not an object"));
   }
   const Struct& fields = value.struct_value();
-  const absl::Status status = CheckKeys(
-      fields, {"source", "target", "scope", "latency_us", "gb_per_s", "busy_us", "busy_gb_per_s"},
-      what);
+  const absl::Status status = CheckKeys(fields,
+                                        {"source", "target", "scope", "latency_us", "gb_per_s",
+                                         "busy_us", "busy_gb_per_s", "wake_us"},
+                                        what);
   if (!status.ok()) return status;
   LinkRule rule;
   for (const auto& [name, text] : {std::pair<const char*, std::string*>{"source", &rule.source},
@@ -146,10 +147,12 @@ absl::StatusOr<LinkRule> ReadLink(const Value& value, absl::string_view what) {
   const absl::StatusOr<double> rate = NumberField(fields, "gb_per_s", 1, 1e-6, what);
   const absl::StatusOr<double> busy = NumberField(fields, "busy_us", 0, 0, what);
   const absl::StatusOr<double> busy_rate = NumberField(fields, "busy_gb_per_s", 0, 0, what);
-  for (const auto* number : {&latency, &rate, &busy, &busy_rate}) {
+  const absl::StatusOr<double> wake = NumberField(fields, "wake_us", 0, 0, what);
+  for (const auto* number : {&latency, &rate, &busy, &busy_rate, &wake}) {
     if (!number->ok()) return number->status();
   }
   rule.link = MakeLink(*latency, *rate, *busy, *busy_rate);
+  rule.link.wake_us = *wake;
   return rule;
 }
 

@@ -37,12 +37,14 @@ struct Device {
 };
 
 // A directed link. A tensor of b bytes arrives latency_us + b * us_per_byte after it was sent, and
-// the copying takes busy_us + b * busy_us_per_byte of compute from each end.
+// the copying takes busy_us + b * busy_us_per_byte of compute from each end. Where the receiver
+// computes, it takes the tensor up wake_us later: the thread that waits for it must get the core.
 struct Link {
   double latency_us = 0;
   double us_per_byte = 0;
   double busy_us = 0;
   double busy_us_per_byte = 0;
+  double wake_us = 0;
 };
 
 // The time from the end of a tensor's producer to its arrival, the copying at both ends included,

@@ -278,7 +278,8 @@ int OpGraph::Find(absl::string_view name) const {
   return it == index_.end() ? -1 : it->second;
 }
 
-absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_shapes) {
+absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_shapes,
+                                        bool cost_keys) {
   const GraphDef& def = item.graph;
   const int n = def.node_size();
   absl::flat_hash_map<absl::string_view, int32_t> position;
@@ -442,7 +443,7 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
       graph.tensor_bytes[graph.tensor_offsets[i] + port] = bytes;
     }
   }
-  if (inferred) EstimateWork(item, properties, graph);
+  if (inferred) EstimateWork(item, properties, cost_keys, graph);
   for (int i = 0; i < n; ++i) {
     if (HasDeclaredCosts(*graph.nodes[i])) graph.work[i] = {};  // Nothing is known but times.
   }

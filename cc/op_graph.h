@@ -47,10 +47,10 @@ struct Work {
 class OpGraph {
  public:
   // Reads `item.graph`. The item must outlive the result, which points to its nodes. With
-  // `infer_shapes` off, all sizes are estimates. Errors: duplicate names, unknown inputs, a cycle
-  // outside loops.
+  // `infer_shapes` off, all sizes are estimates; with `cost_keys` on, those are filled. Errors:
+  // duplicate names, unknown inputs, a cycle outside loops.
   static absl::StatusOr<OpGraph> Create(const tensorflow::grappler::GrapplerItem& item,
-                                        bool infer_shapes = true);
+                                        bool infer_shapes = true, bool cost_keys = false);
 
   int num_nodes() const { return static_cast<int>(nodes.size()); }
   int num_tensors() const { return static_cast<int>(tensor_bytes.size()); }
@@ -70,6 +70,7 @@ class OpGraph {
   std::vector<int32_t> level;        // Edges on the longest path from a root.
   std::vector<Work> work;
   std::vector<double> persistent_bytes;  // Variables and constants: live across steps.
+  std::vector<std::string> cost_key;     // As from OpKey, "" for ops of no cost; or empty.
   std::vector<int32_t> in_offsets;      // [nodes + 1] into edges: a node's in-edges are contiguous.
   std::vector<int32_t> tensor_offsets;  // [nodes + 1] into tensors.
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "cc/op_key.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/costs/op_context.h"
 #include "tensorflow/core/grappler/costs/op_level_cost_estimator.h"
@@ -54,17 +55,22 @@ double TensorBytes(const OpInfo::TensorProperties& properties, double unknown_di
 }
 
 void EstimateWork(const tensorflow::grappler::GrapplerItem& item, const GraphProperties& properties,
-                  OpGraph& graph) {
+                  bool cost_keys, OpGraph& graph) {
   const OpLevelCostEstimator estimator;
   const DeviceProperties device = CountingDevice();
   std::unordered_map<std::string, const NodeDef*> name_to_node;
   name_to_node.reserve(graph.num_nodes());
   for (const NodeDef* node : graph.nodes) name_to_node[node->name()] = node;
+  if (cost_keys) graph.cost_key.resize(graph.num_nodes());
   for (int i = 0; i < graph.num_nodes(); ++i) {
     const NodeDef& node = *graph.nodes[i];
     Work& work = graph.work[i];
     if (graph.traits[i] & (kConst | kBoundary | kFeed | kUnknownOp)) continue;
     if (!properties.HasInputProperties(node.name())) continue;
+    if (cost_keys) {
+      graph.cost_key[i] = OpKey(node, properties.GetInputProperties(node.name()),
+                                properties.GetOutputProperties(node.name()));
+    }
     OpContext context;
     context.name = node.name();
     context.function_library = &item.graph.library();

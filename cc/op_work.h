@@ -11,9 +11,11 @@ namespace grappler_go {
 // Whether the op's time goes into dense products (MatMul, Conv2D, Einsum and their gradients).
 bool IsMatmulLike(absl::string_view op);
 
-// Fills `graph.work` from the inferred shapes. Ops without an estimate get their traffic only.
+// Fills `graph.work`, and with `cost_keys` `graph.cost_key`, from the inferred shapes. Ops without
+// an estimate get their traffic only.
 void EstimateWork(const tensorflow::grappler::GrapplerItem& item,
-                  const tensorflow::grappler::GraphProperties& properties, OpGraph& graph);
+                  const tensorflow::grappler::GraphProperties& properties, bool cost_keys,
+                  OpGraph& graph);
 
 // The size in bytes of a tensor with these properties; unknown dimensions count as `unknown_dim`.
 // Sets `known` to whether the shape was fully known.

@@ -99,7 +99,8 @@ class OpenOp : public OpKernel {
         Strings(context->input(1)), std::string(context->input(4).scalar<tstring>()()));
     OP_REQUIRES_OK(context, devices.status());
     auto planning = PlanningContext::Create(open->item, *std::move(devices), options_,
-                                            std::string(context->input(5).scalar<tstring>()()));
+                                            std::string(context->input(5).scalar<tstring>()()),
+                                            /*cost_keys=*/true);
     OP_REQUIRES_OK(context, planning.status());
     open->context = *std::move(planning);
     Tensor handle(tensorflow::DT_RESOURCE, TensorShape({}));
@@ -166,11 +167,14 @@ class InfoOp : public GraphOp {
  protected:
   absl::Status Compute(OpKernelContext* context, const OpenGraph& open) override {
     const Problem& p = open.problem();
-    std::vector<std::string> names, ops, rules, devices;
+    std::vector<std::string> names, ops, rules, devices, sources;
+    std::vector<double> work_size;
     for (int i = 0; i < p.graph->num_nodes(); ++i) {
       names.push_back(p.graph->name(i));
       ops.push_back(p.graph->op(i));
       rules.emplace_back(RuleName(p.legality->rule[i]));
+      sources.emplace_back(CostSourceName(open.context->cost_sources()[i]));
+      work_size.push_back(WorkSize(p.graph->work[i]));
     }
     for (int d = 0; d < p.devices->size(); ++d) devices.push_back(p.devices->device(d).name);
     const TensorShape nodes({p.graph->num_nodes()});
@@ -181,8 +185,12 @@ class InfoOp : public GraphOp {
           SetStrings(context, 3, devices), SetOutput(context, 4, nodes, p.legality->group),
           SetOutput(context, 5, TensorShape({p.graph->num_nodes(), p.devices->size()}),
                     std::vector<float>(p.op_us.begin(), p.op_us.end())),
-          SetOutput(context, 6, TensorShape({3}),
-                    std::vector<double>{bound.critical_path_us, bound.work_us, bound.fixed_us})}) {
+          SetOutput(context, 6, TensorShape({4}),
+                    std::vector<double>{bound.critical_path_us, bound.work_us, bound.fixed_us,
+                                        bound.memory_share}),
+          SetOutput(context, 7, nodes, p.graph->persistent_bytes),
+          SetStrings(context, 8, p.graph->cost_key), SetOutput(context, 9, nodes, work_size),
+          SetStrings(context, 10, sources)}) {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -489,7 +497,11 @@ REGISTER_OP("GrapplerGoInfo")
     .Output("devices: string")
     .Output("groups: int32")
     .Output("op_us: float")
-    .Output("bound_us: double")
+    .Output("bounds: double")
+    .Output("persistent_bytes: double")
+    .Output("cost_keys: string")
+    .Output("work_size: double")
+    .Output("cost_sources: string")
     .SetIsStateful()
     .SetShapeFn(shape_inference::UnknownShape);
 REGISTER_OP("GrapplerGoFeatures")

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "cc/cost_model.h"
 #include "cc/policy.h"
 #include "cc/search.h"
 #include "tensorflow/core/platform/env.h"
@@ -116,7 +115,11 @@ absl::Status TakeStored(const Problem& problem, const std::string& path, Simulat
   }
   const absl::Status legal = plan.ok() ? CheckPlan(problem, *plan) : plan.status();
   if (!legal.ok()) return absl::Status(legal.code(), absl::StrCat(path, ": ", legal.message()));
+  const Clusters clusters =
+      MakeClusters(*problem.graph, *problem.devices, plan->device, plan->fusion);
+  simulator.SetClusters(&clusters);
   choice.predicted = simulator.Run(plan->device, plan->priority);
+  simulator.SetClusters(nullptr);
   choice.plan = *std::move(plan);
   choice.applied = true;
   choice.reason =
@@ -181,24 +184,25 @@ void Decide(const Options& options, Best best, Choice& choice) {
 
 absl::StatusOr<std::unique_ptr<PlanningContext>> PlanningContext::Create(
     const tensorflow::grappler::GrapplerItem& item, DeviceSet devices,
-    const LegalityOptions& legality_options, const std::string& costs_path) {
+    const LegalityOptions& legality_options, const std::string& costs_path, bool cost_keys) {
   std::unique_ptr<PlanningContext> context(new PlanningContext());
   context->devices_ = std::move(devices);
-  absl::StatusOr<OpGraph> graph = OpGraph::Create(item);
-  if (!graph.ok()) return graph.status();
-  context->graph_ = *std::move(graph);
-  absl::StatusOr<Legality> legality =
-      Legality::Create(context->graph_, context->devices_, legality_options);
-  if (!legality.ok()) return legality.status();
-  context->legality_ = *std::move(legality);
   MeasuredCosts measured;
   if (!costs_path.empty()) {
     absl::StatusOr<MeasuredCosts> read = ReadMeasuredCosts(costs_path);
     if (!read.ok()) return read.status();
     measured = *std::move(read);
   }
-  context->op_us_ =
-      OpTimes(context->graph_, context->devices_, costs_path.empty() ? nullptr : &measured);
+  absl::StatusOr<OpGraph> graph =
+      OpGraph::Create(item, /*infer_shapes=*/true, cost_keys || !measured.cache.empty());
+  if (!graph.ok()) return graph.status();
+  context->graph_ = *std::move(graph);
+  absl::StatusOr<Legality> legality =
+      Legality::Create(context->graph_, context->devices_, legality_options);
+  if (!legality.ok()) return legality.status();
+  context->legality_ = *std::move(legality);
+  context->op_us_ = OpTimes(context->graph_, context->devices_,
+                            costs_path.empty() ? nullptr : &measured, &context->cost_sources_);
   context->problem_ = {&context->graph_, &context->devices_, &context->legality_, context->op_us_};
   return context;
 }

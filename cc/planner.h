@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "cc/cost_model.h"
 #include "cc/heuristics.h"
 #include "cc/options.h"
 #include "cc/plan.h"
@@ -21,11 +22,15 @@ namespace grappler_go {
 class PlanningContext {
  public:
   // `item` must outlive the context. `costs_path` names a file of measured op times; "" = none.
+  // With `cost_keys` the graph has them, needed or not.
   static absl::StatusOr<std::unique_ptr<PlanningContext>> Create(
       const tensorflow::grappler::GrapplerItem& item, DeviceSet devices,
-      const LegalityOptions& legality_options, const std::string& costs_path);
+      const LegalityOptions& legality_options, const std::string& costs_path,
+      bool cost_keys = false);
 
   const Problem& problem() const { return problem_; }
+  // Where each op's time is from, by node.
+  const std::vector<CostSource>& cost_sources() const { return cost_sources_; }
 
  private:
   PlanningContext() = default;
@@ -33,6 +38,7 @@ class PlanningContext {
   OpGraph graph_;
   Legality legality_;
   std::vector<float> op_us_;
+  std::vector<CostSource> cost_sources_;
   Problem problem_;
 };
 

@@ -34,6 +34,8 @@ std::string ReportJson(const Problem& problem, const Choice& choice,
   Simulator simulator(graph, devices, *problem.legality, problem.op_us);
   Timeline before, after;
   simulator.Run(problem.legality->incoming, {}, &before);
+  const Clusters clusters = MakeClusters(graph, devices, choice.plan.device, choice.plan.fusion);
+  simulator.SetClusters(&clusters);
   simulator.Run(choice.plan.device, choice.plan.priority, &after);
   std::vector<int> ops_per_device(devices.size(), 0);
   for (const int8_t device : choice.plan.device) ++ops_per_device[device];

@@ -21,6 +21,10 @@ constexpr auto kLaterArrival = [](const auto& a, const auto& b) {
 
 std::string WhyInfeasible(const StepEstimate& estimate, const DeviceSet& devices) {
   std::string why;
+  if (estimate.unfinished > 0) {
+    why = absl::StrCat(estimate.unfinished,
+                       " ops never run: a cluster waits for what it makes itself");
+  }
   for (size_t d = 0; d < estimate.peak_bytes.size(); ++d) {
     const Device& device = devices.device(static_cast<int>(d));
     if (device.memory_bytes <= 0 || estimate.peak_bytes[d] <= device.memory_bytes) continue;
@@ -65,11 +69,40 @@ Simulator::Simulator(const OpGraph& graph, const DeviceSet& devices, const Legal
   link_free_us_.resize(devices.size() * devices.size());
 }
 
+void Simulator::SetClusters(const Clusters* clusters) {
+  clusters_ = clusters;
+  if (clusters == nullptr) return;
+  const int nodes = graph_.num_nodes();
+  first_op_.resize(nodes);
+  for (int i = 0; i < nodes; ++i) {
+    first_op_[i] = clusters->of[i] < 0 ? i : clusters->members[clusters->of[i]].front();
+  }
+  outer_in_degree_.assign(nodes, 0);
+  for (int e = 0; e < graph_.num_edges(); ++e) {
+    const int target = first_op_[graph_.edge_target[e]];
+    if (first_op_[graph_.edge_source[e]] != target) ++outer_in_degree_[target];
+  }
+  inner_.assign(graph_.num_tensors(), 0);
+  for (const std::vector<int32_t>& members : clusters->members) {
+    for (const int32_t node : members) {
+      for (int t = graph_.tensor_offsets[node]; t < graph_.tensor_offsets[node + 1]; ++t) {
+        bool inner = !graph_.Has(node, kFetch);
+        for (int u = graph_.use_offsets[t]; u < graph_.use_offsets[t + 1] && inner; ++u) {
+          inner = first_op_[graph_.uses[u]] == members.front();
+        }
+        inner_[t] = inner && graph_.use_offsets[t] < graph_.use_offsets[t + 1] ? 1 : 0;
+      }
+    }
+  }
+}
+
 void Simulator::Reset(bool memory) {
   now_us_ = 0;
   sequence_ = 0;
   dirty_ = 0;
-  pending_.assign(in_degree_.begin(), in_degree_.end());
+  unfinished_ = graph_.num_nodes();
+  const std::vector<int32_t>& in_degree = clusters_ == nullptr ? in_degree_ : outer_in_degree_;
+  pending_.assign(in_degree.begin(), in_degree.end());
   instant_.clear();
   first_transfer_.assign(graph_.num_tensors(), -1);
   transfers_.clear();
@@ -117,9 +150,25 @@ int32_t Simulator::StorageOf(int edge, int home) const {
   return transfer < 0 ? kPersistentBuffer : graph_.num_tensors() + transfer;
 }
 
+inline double Simulator::TimeOf(int node) const {
+  if (clusters_ != nullptr && clusters_->of[node] >= 0) {
+    return clusters_->cost[clusters_->of[node]].run_us;
+  }
+  return op_us_[static_cast<size_t>(node) * devices_.size() + placement_[node]];
+}
+
+// One of the inputs that `reader` waits for is there, made by `node`.
+inline void Simulator::Satisfy(int node, int reader) {
+  if (clusters_ != nullptr) {
+    reader = first_op_[reader];
+    if (reader == first_op_[node]) return;
+  }
+  if (--pending_[reader] == 0) MakeReady(reader);
+}
+
 inline void Simulator::MakeReady(int node) {
   const int device = placement_[node];
-  if (op_us_[static_cast<size_t>(node) * devices_.size() + device] <= 0) {
+  if (TimeOf(node) <= 0) {
     instant_.push_back(node);
     return;
   }
@@ -160,10 +209,28 @@ inline void Simulator::Schedule(Executor& executor) {
 
 template <bool kMemory>
 inline void Simulator::Start(int node) {
+  if (clusters_ == nullptr || clusters_->of[node] < 0) return StartOp<kMemory>(node);
+  for (const int32_t member : clusters_->members[clusters_->of[node]]) StartOp<kMemory>(member);
+}
+
+template <bool kMemory>
+inline void Simulator::Finish(int node) {
+  if (clusters_ == nullptr || clusters_->of[node] < 0) return FinishOp<kMemory>(node);
+  for (const int32_t member : clusters_->members[clusters_->of[node]]) FinishOp<kMemory>(member);
+}
+
+template <bool kMemory>
+inline void Simulator::StartOp(int node) {
   if (timeline_ != nullptr) timeline_->start_us[node] = now_us_;
   if constexpr (!kMemory) return;
   const int home = placement_[node];
+  const bool fused = clusters_ != nullptr && clusters_->of[node] >= 0;
   for (int t = graph_.tensor_offsets[node]; t < graph_.tensor_offsets[node + 1]; ++t) {
+    if (fused) {  // A cluster's results are new; what stays inside is in no buffer.
+      storage_[t] = inner_[t] ? kPersistentBuffer : t;
+      if (!inner_[t]) Allocate(home, bytes_[t]);
+      continue;
+    }
     const int32_t shared = buffers_.shared_edge[t];
     if (shared == kPersistentBuffer || bytes_[t] == 0) continue;
     if (shared >= 0) {
@@ -204,7 +271,7 @@ inline void Simulator::Fill(int e) {
     } else {
       break;
     }
-    const double us = op_us_[static_cast<size_t>(node) * devices_.size() + placement_[node]];
+    const double us = TimeOf(node);
     Start<kMemory>(node);
     executor.running.push_back({executor.clock + us, node});
     executor.busy_us += us;
@@ -227,7 +294,8 @@ inline void Simulator::FreeInputs(int node) {
 
 // Hands the node's outputs on.
 template <bool kMemory>
-inline void Simulator::Finish(int node) {
+inline void Simulator::FinishOp(int node) {
+  --unfinished_;
   if (timeline_ != nullptr) timeline_->end_us[node] = now_us_;
   const int home = placement_[node];
   const int begin = first_use_[node];
@@ -248,9 +316,7 @@ inline void Simulator::Finish(int node) {
     }
     FreeInputs<kMemory>(node);
   }
-  for (int u = begin; u < end; ++u) {
-    if (--pending_[graph_.uses[u]] == 0) MakeReady(graph_.uses[u]);
-  }
+  for (int u = begin; u < end; ++u) Satisfy(node, graph_.uses[u]);
 }
 
 template <bool kMemory>
@@ -290,8 +356,7 @@ void Simulator::FinishRemote(int node) {
   for (int t = graph_.tensor_offsets[node]; t < graph_.tensor_offsets[node + 1]; ++t) {
     for (int32_t s = first_transfer_[t]; s >= 0; s = transfers_[s].next) Copy(home, s);
     for (int u = graph_.use_offsets[t]; u < graph_.use_offsets[t + 1]; ++u) {
-      const int reader = graph_.uses[u];
-      if (placement_[reader] == home && --pending_[reader] == 0) MakeReady(reader);
+      if (placement_[graph_.uses[u]] == home) Satisfy(node, graph_.uses[u]);
     }
   }
 }
@@ -329,7 +394,11 @@ void Simulator::SendOff(int32_t t) {
   transfer.start_us = std::max(now_us_, free_us);
   free_us = transfer.start_us + bytes_[transfer.tensor] * link.us_per_byte;
   transfer.end_us = free_us + link.latency_us;
-  arrivals_.push_back({transfer.end_us, sequence_++, t});
+  Arrive(t, transfer.end_us, false);
+}
+
+void Simulator::Arrive(int32_t transfer, double us, bool woken) {
+  arrivals_.push_back({us, sequence_++, transfer, woken});
   std::push_heap(arrivals_.begin(), arrivals_.end(), kLaterArrival);
 }
 
@@ -338,15 +407,17 @@ void Simulator::Deliver(int32_t transfer) {
   const int32_t tensor = transfers_[transfer].tensor;
   const int target = transfers_[transfer].target;
   for (int u = graph_.use_offsets[tensor]; u < graph_.use_offsets[tensor + 1]; ++u) {
-    const int reader = graph_.uses[u];
-    if (placement_[reader] == target && --pending_[reader] == 0) MakeReady(reader);
+    if (placement_[graph_.uses[u]] == target) {
+      Satisfy(graph_.tensor_node[tensor], graph_.uses[u]);
+    }
   }
 }
 
 template <bool kMemory>
 void Simulator::Simulate() {
   for (int i = 0; i < graph_.num_nodes(); ++i) {
-    if (in_degree_[i] == 0) MakeReady(i);
+    // The other ops of a cluster go with its first.
+    if (pending_[i] == 0 && (clusters_ == nullptr || first_op_[i] == i)) MakeReady(i);
   }
   const int num_executors = static_cast<int>(executors_.size());
   while (true) {
@@ -367,6 +438,12 @@ void Simulator::Simulate() {
       arrivals_.pop_back();
       now_us_ = arrival.us;
       Transfer& transfer = transfers_[arrival.transfer];
+      const double wake_us = devices_.link(transfer.source, transfer.target).wake_us;
+      if (!arrival.woken && wake_us > 0 &&
+          !executors_[executor_of_[transfer.target]].running.empty()) {
+        Arrive(arrival.transfer, now_us_ + wake_us, true);
+        continue;
+      }
       transfer.arrived = true;
       if constexpr (kMemory) {
         Allocate(transfer.target, bytes_[transfer.tensor]);
@@ -417,6 +494,8 @@ StepEstimate Simulator::Run(absl::Span<const int8_t> placement, absl::Span<const
   memory ? Simulate<true>() : Simulate<false>();
   StepEstimate estimate;
   estimate.step_us = now_us_;
+  estimate.unfinished = unfinished_;
+  estimate.feasible = unfinished_ == 0;
   for (const Executor& executor : executors_) estimate.busy_us.push_back(executor.busy_us);
   if (memory) {
     estimate.peak_bytes = peak_bytes_;

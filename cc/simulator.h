@@ -3,8 +3,8 @@
 // An executor runs up to `threads` ready ops at once, which share its cores; the others wait, first
 // come first served, as in TensorFlow's executor, or by priority. Ops of no time run at once. A
 // tensor goes once to each device that reads it; links carry one tensor at a time in each
-// direction; copying takes the cores from the ops at both ends. Known weakness: a loop's ops run
-// once, for as long as all their iterations take.
+// direction; copying takes the cores from the ops at both ends. A cluster of fused ops runs as one.
+// Known weakness: a loop's ops run once, for as long as all their iterations take.
 #ifndef GRAPPLER_GO_CC_SIMULATOR_H_
 #define GRAPPLER_GO_CC_SIMULATOR_H_
 
@@ -17,6 +17,7 @@
 
 #include "absl/types/span.h"
 #include "cc/buffers.h"
+#include "cc/cluster_cost.h"
 #include "cc/device_set.h"
 #include "cc/legality.h"
 #include "cc/op_graph.h"
@@ -36,12 +37,14 @@ struct Timeline {
 
 struct StepEstimate {
   double step_us = 0;
-  bool feasible = true;            // Peak memory is within every device's limit.
+  bool feasible = true;            // All ops ran, and no device's peak is above its limit.
+  int unfinished = 0;              // Ops that never ran, for a cycle through a cluster.
   std::vector<double> busy_us;     // By executor: ops and copying.
   std::vector<double> peak_bytes;  // By device: persistent and live tensors. Empty if not tracked.
 };
 
-// Why the step does not fit, in words: each device over its limit. "" if it does.
+// Why the step is infeasible, in words: each device over its limit, or ops that never ran. "" if it
+// is not.
 std::string WhyInfeasible(const StepEstimate& estimate, const DeviceSet& devices);
 
 // What bounds the step of any placement from below.
@@ -72,6 +75,10 @@ class Simulator {
   // empty) each ready queue is ordered by it. Fills `timeline` unless it is null.
   StepEstimate Run(absl::Span<const int8_t> placement, absl::Span<const int32_t> priority = {},
                    Timeline* timeline = nullptr, Track track = Track::kTimeAndMemory);
+
+  // Fuses ops from the next run on; null = none. The clusters must outlive those runs, and each be
+  // on one device in them.
+  void SetClusters(const Clusters* clusters);
 
   LowerBound Bound() const;
 
@@ -112,6 +119,7 @@ class Simulator {
     double us;
     int64_t sequence;
     int32_t transfer;
+    bool woken;  // The receiver's wait is over.
   };
   struct Transfer {
     int32_t tensor;
@@ -126,12 +134,18 @@ class Simulator {
   void Simulate();
   void Reset(bool memory);
   void MakeReady(int node);
+  double TimeOf(int node) const;
+  void Satisfy(int node, int reader);
   template <bool kMemory>
   void Fill(int executor);
   template <bool kMemory>
   void Start(int node);
   template <bool kMemory>
+  void StartOp(int node);
+  template <bool kMemory>
   void Finish(int node);
+  template <bool kMemory>
+  void FinishOp(int node);
   template <bool kMemory>
   void FinishRemote(int node);
   template <bool kMemory>
@@ -144,6 +158,7 @@ class Simulator {
   void Schedule(Executor& executor);
   void Copy(int device, int32_t transfer);
   void SendOff(int32_t transfer);
+  void Arrive(int32_t transfer, double us, bool woken);
   void Deliver(int32_t transfer);
   int32_t StorageOf(int edge, int home) const;
   void Allocate(int device, double bytes);
@@ -162,12 +177,19 @@ class Simulator {
   std::vector<float> bytes_;                // By tensor: of its own buffer.
   std::vector<int8_t> executor_of_;         // By device.
 
+  // Of the clusters; a cluster counts as its first op.
+  const Clusters* clusters_ = nullptr;
+  std::vector<int32_t> first_op_;         // By node: of its cluster, itself where it has none.
+  std::vector<int32_t> outer_in_degree_;  // By first op: edges from outside.
+  std::vector<uint8_t> inner_;            // By tensor: all its readers are in its op's cluster.
+
   // State of a run.
   absl::Span<const int8_t> placement_;
   absl::Span<const int32_t> priority_;
   Timeline* timeline_ = nullptr;
   double now_us_ = 0;
   int64_t sequence_ = 0;
+  int unfinished_ = 0;
   uint64_t dirty_ = 0;                   // Executors that may have more to run.
   std::vector<int32_t> pending_;         // By node: inputs still missing.
   std::vector<int32_t> instant_;         // Stack of ready ops of no time.

@@ -1,6 +1,11 @@
 #include "cc/simulator.h"
 
+#include <cmath>
+
 #include "cc/test_util.h"
+#include "tensorflow/core/grappler/clusters/virtual_cluster.h"
+#include "tensorflow/core/grappler/costs/virtual_placer.h"
+#include "tensorflow/core/grappler/costs/virtual_scheduler.h"
 
 namespace grappler_go {
 namespace {
@@ -322,6 +327,35 @@ TEST(SimulateAll, TheAnswerDoesNotDependOnTheThreads) {
       EXPECT_EQ(one[k].step_us,
                 simulator.Run(placements[k], priorities[k], nullptr, Track::kTime).step_us);
     }
+  }
+}
+
+TEST(Simulator, OneDeviceTakesAsLongAsInGrapplersVirtualScheduler) {
+  for (int seed = 0; seed < 5; ++seed) {
+    auto item = MakeItem(RandomGraph(150, seed, WorkerCpu(0)));
+    for (const auto& node : item.graph.node()) item.fetch.push_back(node.name());
+    const auto world = MakeWorld(item, WorkerCpus(2), true, {}, kRoundProfile);
+    tensorflow::DeviceProperties cpu;
+    cpu.set_type("CPU");
+    tensorflow::grappler::VirtualCluster cluster({{WorkerCpu(0), cpu}});
+    tensorflow::grappler::FIFOManager ready;
+    tensorflow::grappler::VirtualScheduler scheduler(
+        /*use_static_shapes=*/true, /*use_aggressive_shape_inference=*/false, &cluster, &ready,
+        std::make_unique<tensorflow::grappler::VirtualPlacer>(cluster.GetDevices()));
+    ASSERT_TRUE(scheduler.Init(&item).ok());
+    for (bool more = true; more;) {
+      const int node = world->graph.Find(scheduler.GetCurrNode().name);
+      tensorflow::grappler::Costs costs = tensorflow::grappler::Costs::ZeroCosts();
+      if (node >= 0) {
+        const float us = world->op_us[static_cast<size_t>(node) * 2];
+        costs.execution_time =
+            tensorflow::grappler::Costs::NanoSeconds(static_cast<int64_t>(std::lround(us * 1000)));
+      }
+      more = scheduler.MarkCurrNodeExecuted(costs);
+    }
+    const double theirs_us = static_cast<double>(scheduler.Summary().execution_time.count()) / 1000;
+    // Theirs counts whole nanoseconds an op.
+    EXPECT_NEAR(Simulate(*world, world->legality.incoming).step_us, theirs_us, 150 * 0.0005 + 1e-6);
   }
 }
 

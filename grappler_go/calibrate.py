@@ -168,7 +168,8 @@ def link_figures(
 
     Returns:
       latency_us and gb_per_s of the link itself, busy_us and busy_gb_per_s of each end: a tensor of
-      b bytes takes latency_us + b / gb_per_s + 2 * (busy_us + b / busy_gb_per_s) in all.
+      b bytes takes latency_us + b / gb_per_s + 2 * (busy_us + b / busy_gb_per_s) in all between
+      ends that do nothing else, and wake_us more where the receiver computes.
     """
     hop_us = []
     for size, chains in _LINK_CHAINS.items():
@@ -188,11 +189,12 @@ def link_figures(
     progress()
     return _rounded(
         {
-            # In a good plan both ends compute, and a tensor that arrives waits for its turn.
-            "latency_us": max(link.fixed_us, loaded_us - 2 * busy.fixed_us),
+            "latency_us": link.fixed_us,
             "gb_per_s": 1e-3 / max(link.us_per_byte, 1e-9),
             "busy_us": busy.fixed_us,
             "busy_gb_per_s": 1e-3 / busy.us_per_byte if busy.us_per_byte else 0.0,
+            # Where both ends compute, a tensor that arrives waits for its turn.
+            "wake_us": max(0.0, loaded_us - 2 * busy.fixed_us - link.fixed_us),
         }
     )
 

@@ -77,8 +77,15 @@ class OpGraph:
       devices: full device names in canonical order. Length D.
       groups: ops with one number must share a device, i32 [N].
       op_us: estimated compute time of each op on each device in microseconds, f32 [N, D].
+      cost_sources: where each op's time is from: measured, cached, interpolated, scaled,
+        analytical or free (cc/cost_model.h). Length N.
+      cost_keys: what each op's cost depends on, "" for ops of no cost (cc/op_key.h). Length N.
+      work_size: operations and bytes of each op, f64 [N].
+      persistent_bytes: of each op, what outlives the step: variables and constants, f64 [N].
       critical_path_us, work_us, fixed_us: lower bounds of the step time in microseconds
         (cc/simulator.h).
+      memory_share: persistent memory over all that the devices have; above 1, no placement fits. 0
+        where some device has no limit.
     """
 
     def __init__(
@@ -129,8 +136,12 @@ class OpGraph:
         self.devices = _texts(info.devices)
         self.groups: np.ndarray = info.groups.numpy()
         self.op_us: np.ndarray = info.op_us.numpy()
-        self.critical_path_us, self.work_us, self.fixed_us = (
-            float(us) for us in info.bound_us.numpy()
+        self.cost_keys = _texts(info.cost_keys)
+        self.work_size: np.ndarray = info.work_size.numpy()
+        self.cost_sources = _texts(info.cost_sources)
+        self.persistent_bytes: np.ndarray = info.persistent_bytes.numpy()
+        self.critical_path_us, self.work_us, self.fixed_us, self.memory_share = (
+            float(bound) for bound in info.bounds.numpy()
         )
 
     @property

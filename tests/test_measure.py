@@ -181,6 +181,17 @@ def _report(*nodes: tuple[str, str, int, int, str]) -> step_stats_pb2.StepStats:
     return report
 
 
+def test_a_loops_op_costs_what_all_its_runs_cost():
+    device = "/task:0/device:CPU:0"
+    report = _report(
+        (device, "while/add", 100, 105, "while/add = Add(x)"),
+        (device, "while/add", 120, 128, "while/add = Add(x)"),
+        (device, "b", 130, 131, "b = Add(x)"),
+        (device, "c", 130, 190, "c = _Recv()"),
+    )
+    assert profiling.step_costs(report) == {"while/add": 13.0, "b": 1.0}
+
+
 class TestTrace:
     def test_an_arrow_leads_from_the_maker_to_the_receiver(self):
         first, second = "/task:0/device:CPU:0", "/task:1/device:CPU:0"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.framework import step_stats_pb2
 
 from go_bench.workloads import Workload
 
@@ -26,11 +27,13 @@ class Measurement:
       first_s: seconds of the first step, which optimises and compiles the graph.
       steps_s: seconds of each timed step, in order.
       outputs: what each of the steps that were compared returned, in order.
+      trace: TensorFlow's report of one more step after all others; None unless asked for.
     """
 
     first_s: float
     steps_s: tuple[float, ...]
     outputs: tuple[Outputs, ...]
+    trace: step_stats_pb2.StepStats | None = None
 
     @property
     def median_s(self) -> float:
@@ -57,6 +60,7 @@ def compare(
     rounds: int = 20,
     warmup: int = 3,
     checked: int = 3,
+    trace: bool = False,
     progress: Callable[[], object] = lambda: None,
 ) -> dict[str, Measurement]:
     """Measures one step under each configuration, alternating between them step by step.
@@ -71,7 +75,8 @@ def compare(
       rounds: timed steps of each.
       warmup: steps of each before the first timed one, at least 1.
       checked: how many of the warm-up steps' outputs are kept, from the first on.
-      progress: called after each step, so `(rounds + warmup) * len(configs)` times.
+      trace: whether one more step of each is traced.
+      progress: called after each timed step, so `(rounds + warmup) * len(configs)` times.
 
     Returns:
       The measurement of each configuration.
@@ -99,11 +104,13 @@ def compare(
                 if index < min(checked, warmup):
                     outputs[name].append(result)
                 progress()
+        traces = {name: traced_step(sessions[name], workloads[name]) for name in configs if trace}
     return {
         name: Measurement(
             first_s=times[name][0],
             steps_s=tuple(times[name][warmup:]),
             outputs=tuple(outputs[name]),
+            trace=traces.get(name),
         )
         for name in configs
     }
@@ -141,6 +148,18 @@ def open_session(
     with v1.Session(target, graph=workload.graph, config=own) as session:
         session.run(workload.init_op)
         yield session
+
+
+def traced_step(session: tf.compat.v1.Session, workload: Workload) -> step_stats_pb2.StepStats:
+    """Runs one step and returns TensorFlow's report of it."""
+    metadata = v1.RunMetadata()
+    session.run(
+        workload.fetches,
+        feed_dict=dict(workload.feeds),
+        options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE),
+        run_metadata=metadata,
+    )
+    return metadata.step_stats
 
 
 def _alternate(sessions: Mapping[str, object], index: int) -> list[str]:

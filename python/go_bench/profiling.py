@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import step_stats_pb2
 
-from go_bench.measure import open_session
+from go_bench.measure import open_session, traced_step
 from go_bench.workloads import Workload
 
 v1 = tf.compat.v1
@@ -29,7 +29,8 @@ class Profile:
     """Where the time of a step goes.
 
     Attributes:
-      cost_us: compute time of each node, by name; the median of the profiled steps.
+      cost_us: compute time of each node in a step, by name, all its runs in a loop together; the
+        median of the profiled steps.
       device_of: full name of the device that each node ran on.
       overhead_us: what a node costs beside its compute time, where one thread runs them all: the
         step without tracing, less all compute time, shared out evenly.
@@ -76,15 +77,15 @@ def profile(
             _timed_step(session, workload)
             progress()
         for _ in range(steps):
-            reports.append(_traced_step(session, workload))
+            reports.append(traced_step(session, workload))
             progress()
         for _ in range(steps):
             seconds.append(_timed_step(session, workload))
             progress()
     samples: dict[str, list[float]] = collections.defaultdict(list)
     for report in reports:
-        for _, node in compute_events(report):
-            samples[node.node_name].append(compute_us(node))
+        for name, us in step_costs(report).items():
+            samples[name].append(us)
     cost_us = {name: float(np.median(values)) for name, values in samples.items()}
     step_us = 1e6 * float(np.median(seconds))
     return Profile(
@@ -108,9 +109,17 @@ def trace_step(
         for _ in range(warmup):
             _timed_step(session, workload)
             progress()
-        report = _traced_step(session, workload)
+        report = traced_step(session, workload)
         progress()
         return report
+
+
+def step_costs(report: step_stats_pb2.StepStats) -> dict[str, float]:
+    """Returns the compute time of each node in microseconds, all its runs in the step together."""
+    costs: dict[str, float] = collections.defaultdict(float)
+    for _, node in compute_events(report):
+        costs[node.node_name] += compute_us(node)
+    return dict(costs)
 
 
 def devices_of(report: step_stats_pb2.StepStats) -> dict[str, str]:
@@ -123,17 +132,6 @@ def _timed_step(session: tf.compat.v1.Session, workload: Workload) -> float:
     start = time.perf_counter()
     session.run(workload.fetches, feed_dict=dict(workload.feeds))
     return time.perf_counter() - start
-
-
-def _traced_step(session: tf.compat.v1.Session, workload: Workload) -> step_stats_pb2.StepStats:
-    metadata = v1.RunMetadata()
-    session.run(
-        workload.fetches,
-        feed_dict=dict(workload.feeds),
-        options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE),
-        run_metadata=metadata,
-    )
-    return metadata.step_stats
 
 
 def write_costs(

@@ -202,9 +202,7 @@ class _Network:
         """ReLU, convolution, batch normalisation."""
         return self._normalise(self._filter(tf.nn.relu(x), rows, columns, width, stride))
 
-    def _filter(
-        self, x: tf.Tensor, rows: int, columns: int, width: int, stride: int
-    ) -> tf.Tensor:
+    def _filter(self, x: tf.Tensor, rows: int, columns: int, width: int, stride: int) -> tf.Tensor:
         self._count += 1
         depth = int(x.shape[3])
         limit = (6.0 / (rows * columns * (depth + width))) ** 0.5

@@ -44,7 +44,8 @@ def gnmt(
       layers: of the encoder, and of the decoder.
       batch: sentence pairs.
       width: of embeddings, states and attention.
-      source_steps, target_steps: tokens of a sentence.
+      source_steps: tokens of a source sentence.
+      target_steps: tokens of its translation.
       vocab: different tokens, of either language.
       learning_rate: of SGD.
       mode: "train" for a training step, "forward" for the loss alone.
@@ -97,8 +98,9 @@ class _Lstm:
         ).read_value()
         self.bias = variables.filled(f"{name}_bias", [4 * width]).read_value()
         self.hidden, self.cell = (
-            variables.uniform(f"{name}_{part}", [batch, width], _INIT_SCALE, trainable=False)
-            .read_value()
+            variables.uniform(
+                f"{name}_{part}", [batch, width], _INIT_SCALE, trainable=False
+            ).read_value()
             for part in ("hidden", "cell")
         )
 
@@ -154,9 +156,7 @@ class _Attention:
         return tf.squeeze(tf.matmul(weights, self._memory), 1)
 
 
-def _decode(
-    inputs: list[tf.Tensor], memory: tf.Tensor, layers: int, width: int
-) -> list[tf.Tensor]:
+def _decode(inputs: list[tf.Tensor], memory: tf.Tensor, layers: int, width: int) -> list[tf.Tensor]:
     """Returns the last decoder layer's states, [batch, width] a step."""
     batch, depth = inputs[0].shape[0], memory.shape[2]
     with layer_scope(0):

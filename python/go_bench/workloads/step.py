@@ -91,7 +91,8 @@ def lstm_cell(
 
     Args:
       inputs: [batch, input width].
-      hidden, cell: [batch, width].
+      hidden: [batch, width].
+      cell: [batch, width].
       kernel: [input width + width, 4 * width].
       bias: [4 * width].
     """
