@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.framework import step_stats_pb2
-
 from go_bench import allocator, measure
 from go_bench.workloads.workload import Workload
+from tensorflow.core.framework import step_stats_pb2
 
 v1 = tf.compat.v1
 

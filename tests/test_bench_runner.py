@@ -5,9 +5,9 @@ import json
 import math
 
 import pytest
-
 from go_bench import rows, runner, suites, summary
 from go_bench.suites import simulator
+
 from grappler_go import cli
 from grappler_go.errors import BadInput
 

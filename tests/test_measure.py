@@ -10,7 +10,7 @@ from go_bench import draw, measure, profiling, trace
 from go_bench.workloads import by_layer, place, rnnlm
 from tensorflow.core.framework import step_stats_pb2
 
-from grappler_go import cluster
+from grappler_go import cluster, costs
 
 v1 = tf.compat.v1
 
@@ -154,9 +154,9 @@ class TestProfile:
     def test_costs_are_written_whole(self, tmp_path):
         path = tmp_path / "costs.json"
         path.write_text("old")
-        profiling.write_costs(path, {"a/b": 1.5}, device_type="GPU")
+        costs.write(path, {"a/b": 1.5}, device_type="GPU")
         assert json.loads(path.read_text()) == {
-            "version": 1,
+            "version": 2,
             "device_type": "GPU",
             "ops": {"a/b": 1.5},
         }

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-
 from go_bench.workloads import registry, variables
 from go_bench.workloads.transformer_xl import _shift, _sinusoids
 

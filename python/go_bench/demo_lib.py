@@ -16,6 +16,7 @@ import grappler_go
 from go_bench import draw, measure, profiling, trace
 from go_bench.attached import Attached
 from go_bench.workloads import Workload, inception_v3, rnnlm
+from grappler_go import costs as costs_lib
 
 v1 = tf.compat.v1
 
@@ -270,7 +271,7 @@ def _profile_costs(
     )
     path = stem.with_name(f"{stem.name}.costs.json")
     cost_us = {name: us + seen.overhead_us for name, us in seen.cost_us.items()}
-    profiling.write_costs(path, cost_us, device_type=attached.device_type)
+    costs_lib.write(path, cost_us, device_type=attached.device_type)
     return path
 
 

@@ -6,7 +6,6 @@ import collections
 import dataclasses
 import json
 import os
-import pathlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from tensorflow.core.framework import step_stats_pb2
 
 from go_bench.measure import open_session, traced_step
 from go_bench.workloads import Workload
+from grappler_go import files
 
 v1 = tf.compat.v1
 
@@ -134,19 +134,9 @@ def _timed_step(session: tf.compat.v1.Session, workload: Workload) -> float:
     return time.perf_counter() - start
 
 
-def write_costs(
-    path: str | os.PathLike[str], cost_us: Mapping[str, float], *, device_type: str = "CPU"
-) -> None:
-    """Writes op costs for the pass; a reader sees the old file or the new one, never a part."""
-    write_json(path, {"version": 1, "device_type": device_type, "ops": dict(cost_us)})
-
-
 def write_json(path: str | os.PathLike[str], value: object) -> None:
     """Writes a JSON file aside and renames it."""
-    path = pathlib.Path(path)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    aside.write_text(json.dumps(value, indent=1))
-    aside.replace(path)
+    files.write_atomically(path, json.dumps(value, indent=1))
 
 
 def compute_events(

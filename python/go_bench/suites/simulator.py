@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 import grappler_go
-from go_bench import allocator, capture, layered, measure, plan_set, profiling
+from go_bench import allocator, capture, layered, measure, plan_set
 from go_bench.attached import Attached, attach
 from go_bench.capture import PlannedStep
 from go_bench.demo_lib import base_config
 from go_bench.rows import Row
 from go_bench.runner import Settings
 from go_bench.workloads import registry
+from grappler_go import costs as costs_lib
 from grappler_go.errors import BadInput
 
 WORKLOADS = (
@@ -138,7 +139,7 @@ def _accuracy(suite: str, name: str, preset: str, attached: Attached) -> Iterabl
     with tempfile.TemporaryDirectory() as folder:
         costs = pathlib.Path(folder) / "costs.json"
         seen = attached.profile_ops(workload, config, _PROFILE_STEPS)
-        profiling.write_costs(
+        costs_lib.write(
             costs,
             {op: us + seen.overhead_us for op, us in seen.cost_us.items()},
             device_type=attached.device_type,

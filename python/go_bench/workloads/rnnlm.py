@@ -8,11 +8,11 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from go_bench.workloads import variables
+from go_bench.workloads.step import lstm_cell
 from go_bench.workloads.workload import Workload, layer_scope, layers_by_name
 
 v1 = tf.compat.v1
 
-_FORGET_BIAS = 1.0
 _INIT_SCALE = 0.1
 
 PRESETS: Mapping[str, Mapping[str, object]] = {
@@ -106,10 +106,7 @@ def _lstm(inputs: list[tf.Tensor]) -> list[tf.Tensor]:
     outputs = []
     for step, each in enumerate(inputs):
         with tf.name_scope(f"step_{step}"):
-            gates = tf.nn.bias_add(tf.matmul(tf.concat([each, hidden], 1), kernel), bias)
-            write, update, forget, read = tf.split(gates, 4, axis=1)
-            cell = cell * tf.sigmoid(forget + _FORGET_BIAS) + tf.sigmoid(write) * tf.tanh(update)
-            hidden = tf.tanh(cell) * tf.sigmoid(read)
+            hidden, cell = lstm_cell(each, hidden, cell, kernel, bias)
             outputs.append(hidden)
     return outputs
 
