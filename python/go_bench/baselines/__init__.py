@@ -1,0 +1,1 @@
+"""Placement methods that GO is compared with."""
