@@ -42,14 +42,14 @@ _LINK_CHAINS = {
 }
 # Bytes of a tensor -> chains at once and hops of each, beside a chain of matrix products at each
 # end.
-_DISPLACING_CHAINS = {4: (8, 8), 1 << 17: (8, 8), 1 << 20: (4, 6), 1 << 23: (2, 3)}
+_DISPLACING_CHAINS = {4: (32, 8), 1 << 17: (24, 8), 1 << 20: (8, 6), 1 << 23: (3, 3)}
 _DISPLACED_CHAIN = 30
-_DISPLACED_REPEATS = 5
+_DISPLACED_REPEATS = 9
 _SMALL_BYTES = 4
 _LOADED_CHAIN = (2, 12)
 _REPEATS = 5
 _LINK_REPEATS = 6
-_LOADED_REPEATS = 12
+_LOADED_REPEATS = 20
 _LOAD_CHAIN = 20
 _LOAD_WIDTH = 3
 _DEVICE_STEPS = 4  # Measurements of a device,
@@ -250,10 +250,11 @@ def _displaced(target: str, devices: Sequence[str]) -> Line:
 
     with _open(target, range(len(variants)), build) as runs:
         seconds = [[_timed(run) for run in runs] for _ in range(_DISPLACED_REPEATS)]
-    base_s, *loaded_s = np.min(seconds, axis=0)
+    # Each beside the same repeat's load alone: a machine that slows down slows both.
+    longer_s = np.median(np.asarray(seconds)[:, 1:] - np.asarray(seconds)[:, :1], axis=0)
     busy_us = []
-    for (size, count, hops), each_s in zip(variants[1:], loaded_s, strict=True):
-        busy_us.append(1e6 * max(each_s - base_s, 0.0) / (count * hops))
+    for (size, count, hops), each_s in zip(variants[1:], longer_s, strict=True):
+        busy_us.append(1e6 * max(float(each_s), 0.0) / (count * hops))
         logging.info("%d bytes: %.0f us of compute displaced at each end", size, busy_us[-1])
     return fit_line(list(_DISPLACING_CHAINS), busy_us)
 
@@ -270,8 +271,8 @@ def _loaded_hop(target: str, devices: Sequence[str]) -> float:
         _open(target, chains, lambda n: _hop_chain(devices, n, _SMALL_BYTES)) as runs,
     ):
         seconds = [[_timed(run) for run in runs] for _ in range(_LOADED_REPEATS)]
-    short_s, long_s = np.median(seconds, axis=0)
-    return max(float(long_s - short_s), 0.0) / (chains[1] - chains[0])
+    short_s, long_s = np.transpose(seconds)
+    return max(float(np.median(long_s - short_s)), 0.0) / (chains[1] - chains[0])
 
 
 @contextlib.contextmanager

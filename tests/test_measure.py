@@ -130,6 +130,18 @@ class TestProfile:
         assert seen.step_us > 0
         assert seen.overhead_us >= 0
 
+    @pytest.mark.parametrize(
+        ("step_us", "overhead_us", "want"),
+        [(40.0, 5.0, {"a": 15.0, "b": 25.0}), (20.0, 0.0, {"a": 20 / 3, "b": 40 / 3})],
+        ids=["the rest of the step is shared out", "tracing made the ops longer than the step"],
+    )
+    def test_the_ops_take_the_step(self, step_us, overhead_us, want):
+        seen = profiling.Profile(
+            cost_us={"a": 10.0, "b": 20.0}, device_of={}, overhead_us=overhead_us, step_us=step_us
+        )
+        assert seen.op_us == pytest.approx(want)
+        assert sum(seen.op_us.values()) == pytest.approx(step_us)
+
     def test_transfers_are_not_ops(self, workload, pair):
         placed = place(workload, by_layer(workload, pair.devices))
         report = profiling.trace_step(placed, pair.master, v1.ConfigProto(), warmup=1)

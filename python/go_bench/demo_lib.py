@@ -270,8 +270,7 @@ def _profile_costs(
         workload, config, case.profile_steps, warmup=_PROFILE_WARMUP, progress=progress
     )
     path = stem.with_name(f"{stem.name}.costs.json")
-    cost_us = {name: us + seen.overhead_us for name, us in seen.cost_us.items()}
-    costs_lib.write(path, cost_us, device_type=attached.device_type)
+    costs_lib.write(path, seen.op_us, device_type=attached.device_type)
     return path
 
 

@@ -139,11 +139,7 @@ def _accuracy(suite: str, name: str, preset: str, attached: Attached) -> Iterabl
     with tempfile.TemporaryDirectory() as folder:
         costs = pathlib.Path(folder) / "costs.json"
         seen = attached.profile_ops(workload, config, _PROFILE_STEPS)
-        costs_lib.write(
-            costs,
-            {op: us + seen.overhead_us for op, us in seen.cost_us.items()},
-            device_type=attached.device_type,
-        )
+        costs_lib.write(costs, seen.op_us, device_type=attached.device_type)
         graph = capture.capture(workload, attached.target, config).open(
             profile=profile, costs=str(costs)
         )
