@@ -51,7 +51,7 @@ class FakeSuite:
 
 def test_rows_come_back_as_they_were(tmp_path):
     path = tmp_path / "r.jsonl"
-    written = [_row(step_s=0.5, peak_bytes=(1.0, 2.0), extra={"x": [1]}), _row(seed=2)]
+    written = [_row(step_s=0.5, peak_bytes=(1.0,), extra={"x": [1]}), _row(seed=2)]
     for row in written:
         rows.append(path, row)
     assert rows.read(path) == written

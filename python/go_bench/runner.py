@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from go_bench import rows as rows_lib
 from go_bench.rows import Row
+from grappler_go import files
 from grappler_go.errors import BadInput
 
 
@@ -20,8 +21,11 @@ class Settings:
       workloads: names; empty = all of the suite.
       methods: names; empty = all of the suite.
       devices: "auto", "gpu", "cluster" or a device profile.
-      seeds: how many.
+      seeds: how many, at least 1.
       preset: sizes of the workloads.
+
+    Raises:
+      BadInput: no seeds, or a name given twice.
     """
 
     workloads: tuple[str, ...] = ()
@@ -29,6 +33,35 @@ class Settings:
     devices: str = "auto"
     seeds: int = 3
     preset: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise BadInput(f"--seeds {self.seeds}: must be at least 1")
+        for flag, given in (("--workloads", self.workloads), ("--methods", self.methods)):
+            for name in given:
+                if given.count(name) > 1:
+                    raise BadInput(f"{flag} {name}: given twice")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """A row measured or simulated again from its plan.
+
+    Attributes:
+      row: the row as it stands in the file.
+      step_s: the step time now; None where it runs out of memory.
+      spread_s: of a measurement, the distance between its quartiles now.
+      measured: whether the time was measured; a simulated one must be the same.
+      skipped: why the row was not run again, in words; "" where it was.
+      changed: what else is not as it was, in words: another graph, say. "" = nothing.
+    """
+
+    row: Row
+    step_s: float | None = None
+    spread_s: float | None = None
+    measured: bool = False
+    skipped: str = ""
+    changed: str = ""
 
 
 class Suite(typing.Protocol):
@@ -51,6 +84,12 @@ class Suite(typing.Protocol):
     def summarize(self, rows: Sequence[Row]) -> Mapping[str, typing.Any]:
         """Returns the suite's own figures."""
 
+    def replay(self, rows: Sequence[Row]) -> Iterable[Replayed]:
+        """Measures or simulates rows again, each from its plan; all of them have one.
+
+        Raises BadInput with the suite's name where it cannot.
+        """
+
 
 def run(
     suite: Suite,
@@ -67,61 +106,63 @@ def run(
       settings: how.
       out: file of rows; they are added one by one.
       resume: go on with the file of an earlier run of the same settings. A case that it broke off
-        is run again, whole.
+        is run again, whole. The file stays as it is until the first new row is known.
       progress: called with the case, its number and the number of cases, before each.
 
     Raises:
       BadInput: the file exists without `resume`, or is of other settings.
     """
-    done = _done(suite, settings, out, resume)
     cases = suite.cases(settings)
+    done, kept = _earlier(suite, settings, out, resume)
     for number, case in enumerate(cases):
         progress(case, number, len(cases))
         if case in done:
             continue
-        # One row late, so that the last can say that it is: a case without it was broken off.
-        held: Row | None = None
+        added = False
         for row in suite.run(case, settings):
-            if held is not None:
-                rows_lib.append(out, held)
-            held = dataclasses.replace(row, case=case, settings=dataclasses.asdict(settings))
-        if held is not None:
-            rows_lib.append(out, dataclasses.replace(held, extra={**held.extra, "last": True}))
+            if kept is not None:
+                files.write_atomically(out, kept)
+                kept = None
+            rows_lib.append(
+                out,
+                dataclasses.replace(
+                    row,
+                    case=case,
+                    device_spec=row.device_spec or settings.devices,
+                    settings=dataclasses.asdict(settings),
+                    last=False,
+                ),
+            )
+            added = True
+        if added:
+            rows_lib.mark_last(out)
 
 
-def _done(suite: Suite, settings: Settings, out: pathlib.Path, resume: bool) -> set[str]:
+def _earlier(
+    suite: Suite, settings: Settings, out: pathlib.Path, resume: bool
+) -> tuple[set[str], str | None]:
+    """Returns the cases that the file has whole, and its text without the others' rows.
+
+    The text is None where the file may be added to as it is.
+    """
     if not out.exists():
-        return set()
+        return set(), None
     if not resume:
         raise BadInput(f"{out}: exists; --resume goes on with it")
-    rows_lib.drop_torn_line(out)
+    lines = rows_lib.read_lines(out)
     wanted = _plain(dataclasses.asdict(settings))
-    rows = rows_lib.read(out)
-    for row in rows:
+    for _, row in lines:
         if row.suite != suite.name:
             raise BadInput(f"{out}: field 'suite' is '{row.suite}', this run's is '{suite.name}'")
         for field, value in wanted.items():
-            if _plain(row.settings).get(field) != value:
+            if row.settings.get(field) != value:
                 raise BadInput(
                     f"{out}: field 'settings.{field}' is {row.settings.get(field)!r}, this run's "
                     f"is {value!r}"
                 )
-    # The last case may have been broken off between two of its rows.
-    complete = {row.case for row in rows}
-    if rows and not rows[-1].extra.get("last"):
-        last = rows[-1].case
-        complete.discard(last)
-        _keep(out, [row for row in rows if row.case != last])
-    return complete
-
-
-def _keep(out: pathlib.Path, rows: Sequence[Row]) -> None:
-    aside = out.with_name(f".{out.name}.kept")
-    aside.unlink(missing_ok=True)
-    aside.touch()
-    for row in rows:
-        rows_lib.append(aside, row)
-    aside.replace(out)
+    complete = {row.case for _, row in lines if row.last}
+    kept = "".join(f"{line}\n" for line, row in lines if row.case in complete)
+    return complete, None if kept == files.read_text(out) else kept
 
 
 def _plain(settings: Mapping[str, typing.Any]) -> dict[str, typing.Any]:

@@ -17,7 +17,7 @@ from go_bench.attached import Attached, attach
 from go_bench.capture import PlannedStep
 from go_bench.demo_lib import base_config
 from go_bench.rows import Row
-from go_bench.runner import Settings
+from go_bench.runner import Replayed, Settings
 from go_bench.workloads import registry
 from grappler_go import costs as costs_lib
 from grappler_go.errors import BadInput
@@ -64,6 +64,10 @@ class SimulatorSuite:
             raise BadInput(f"--devices {settings.devices}: must be attached, to be measured")
         with attach(settings.devices) as attached:  # type: ignore[arg-type]
             yield from _accuracy(self.name, case, settings.preset, attached)
+
+    def replay(self, rows: Sequence[Row]) -> Iterable[Replayed]:
+        """Refuses: its rows have no plans."""
+        raise BadInput(f"suite '{self.name}' cannot replay: its rows hold no plans")
 
     def summarize(self, rows: Sequence[Row]) -> Mapping[str, typing.Any]:
         """Spearman's rank correlation and errors within each workload, and the medians of them."""
@@ -221,5 +225,6 @@ def _speed(suite: str) -> Iterable[Row]:
                 nodes=nodes,
                 devices=tuple(devices),
                 method="simulator",
+                timed=False,
                 extra={"node_events_per_s": plans.size / seconds, "plans": len(plans)},
             )
