@@ -4,120 +4,11 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <utility>
+
+#include "cc/schedule.h"
 
 namespace grappler_go {
-namespace {
-
-// The growing schedule that list schedulers share: when executors are free, where tensors have
-// arrived, which devices groups were given.
-class Schedule {
- public:
-  Schedule(const Problem& problem, double transfer_weight)
-      : p_(problem),
-        num_devices_(problem.devices->size()),
-        weight_(transfer_weight),
-        placement_(problem.legality->incoming),
-        end_us_(problem.graph->num_nodes(), 0.0),
-        executor_free_us_(problem.devices->num_executors(), 0.0),
-        memory_bytes_(num_devices_, 0.0),
-        group_device_(problem.legality->num_groups(), -1),
-        group_bytes_(problem.legality->num_groups(), 0.0),
-        arrival_us_(static_cast<size_t>(problem.graph->num_tensors()) * num_devices_, -1.0f) {
-    for (int i = 0; i < p_.graph->num_nodes(); ++i) {
-      group_bytes_[p_.legality->group[i]] += p_.graph->persistent_bytes[i];
-    }
-  }
-
-  // Devices on which `node` may still be scheduled: its group's device, or those with room for its
-  // group.
-  DeviceMask Choices(int node) const {
-    const int g = p_.legality->group[node];
-    if (group_device_[g] >= 0) return DeviceBit(group_device_[g]);
-    DeviceMask room = 0;
-    for (int d = 0; d < num_devices_; ++d) {
-      const double limit = p_.devices->device(d).memory_bytes;
-      if (limit <= 0 || memory_bytes_[d] + group_bytes_[g] <= limit) room |= DeviceBit(d);
-    }
-    const DeviceMask mask = p_.legality->group_mask[g];
-    return (mask & room) != 0 ? mask & room : mask;
-  }
-
-  // When the inputs of `node` are on `device`, all of them being scheduled.
-  double DataReadyUs(int node, int device) const {
-    double ready = 0;
-    for (int e = p_.graph->in_offsets[node]; e < p_.graph->in_offsets[node + 1]; ++e) {
-      const int source = p_.graph->edge_source[e];
-      if (p_.legality->replicable[source]) continue;
-      const int from = placement_[source];
-      double us = end_us_[source];
-      if (from != device) {
-        const int32_t tensor = p_.graph->edge_tensor[e];
-        const float sent = arrival_us_[static_cast<size_t>(tensor) * num_devices_ + device];
-        us = sent >= 0 ? sent : us + weight_ * SendUs(tensor, from, device);
-      }
-      ready = std::max(ready, us);
-    }
-    return ready;
-  }
-
-  double FreeUs(int device) const { return executor_free_us_[p_.devices->device(device).executor]; }
-
-  double OpUs(int node, int device) const {
-    return p_.op_us[static_cast<size_t>(node) * num_devices_ + device];
-  }
-
-  // Schedules `node` on `device`, its transfers with their copying at both ends included.
-  void Place(int node, int device) {
-    const int g = p_.legality->group[node];
-    if (group_device_[g] < 0) {
-      group_device_[g] = static_cast<int8_t>(device);
-      memory_bytes_[device] += group_bytes_[g];
-    }
-    const double ready = DataReadyUs(node, device);
-    double& target_free = executor_free_us_[p_.devices->device(device).executor];
-    for (int e = p_.graph->in_offsets[node]; e < p_.graph->in_offsets[node + 1]; ++e) {
-      const int source = p_.graph->edge_source[e];
-      const int from = placement_[source];
-      if (from == device || p_.legality->replicable[source]) continue;
-      const int32_t tensor = p_.graph->edge_tensor[e];
-      float& arrival = arrival_us_[static_cast<size_t>(tensor) * num_devices_ + device];
-      if (arrival >= 0) continue;
-      arrival = static_cast<float>(end_us_[source] + weight_ * SendUs(tensor, from, device));
-      const Link& link = p_.devices->link(from, device);
-      const double busy_us = link.busy_us + p_.graph->tensor_bytes[tensor] * link.busy_us_per_byte;
-      executor_free_us_[p_.devices->device(from).executor] += busy_us;
-      target_free += busy_us;
-    }
-    placement_[node] = static_cast<int8_t>(device);
-    end_us_[node] = std::max(ready, target_free) + OpUs(node, device);
-    target_free = end_us_[node];
-  }
-
-  Placement Finish() && {
-    // Constants that are copied to their readers, and groups none of whose ops was scheduled, stay.
-    for (int g = 0; g < p_.legality->num_groups(); ++g) {
-      if (group_device_[g] < 0) continue;
-      for (const int32_t i : p_.legality->members(g)) placement_[i] = group_device_[g];
-    }
-    return std::move(placement_);
-  }
-
- private:
-  double SendUs(int32_t tensor, int from, int to) const {
-    return TransferUs(p_.devices->link(from, to), p_.graph->tensor_bytes[tensor]);
-  }
-
-  const Problem& p_;
-  int num_devices_;
-  double weight_;
-  Placement placement_;
-  std::vector<double> end_us_, executor_free_us_, memory_bytes_;
-  std::vector<int8_t> group_device_;
-  std::vector<double> group_bytes_;
-  std::vector<float> arrival_us_;  // [tensor * devices + device], -1 = not sent there.
-};
-
-}  // namespace
 
 double FastestUs(const Problem& problem, int node) {
   const int num_devices = problem.devices->size();
@@ -277,6 +168,128 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
     }
   }
   return std::move(schedule).Finish();
+}
+
+namespace {
+
+// Mean over the legal devices.
+double MeanUs(const Problem& p, int node) {
+  double us = 0;
+  int devices = 0;
+  for (int d = 0; d < p.devices->size(); ++d) {
+    if ((p.legality->mask(node) & DeviceBit(d)) == 0) continue;
+    us += p.op_us[static_cast<size_t>(node) * p.devices->size() + d];
+    ++devices;
+  }
+  return us / devices;
+}
+
+// Mean over the pairs of unlike devices: fixed time, and time a byte.
+std::pair<double, double> MeanTransfer(const std::vector<int>& among, const DeviceSet& devices) {
+  double fixed_us = 0, us_per_byte = 0;
+  int pairs = 0;
+  for (const int s : among) {
+    for (const int t : among) {
+      if (s == t) continue;
+      fixed_us += TransferUs(devices.link(s, t), 0);
+      us_per_byte +=
+          (TransferUs(devices.link(s, t), 1e6) - TransferUs(devices.link(s, t), 0)) * 1e-6;
+      ++pairs;
+    }
+  }
+  return pairs == 0 ? std::make_pair(0.0, 0.0)
+                    : std::make_pair(fixed_us / pairs, us_per_byte / pairs);
+}
+
+// The device of `choices` on which the schedule would finish the op first; home among equals.
+int FirstToFinish(const Schedule& schedule, const Problem& p, int node, DeviceMask choices) {
+  int best = -1;
+  double best_us = std::numeric_limits<double>::infinity();
+  for (int d = 0; d < p.devices->size(); ++d) {
+    if ((choices & DeviceBit(d)) == 0) continue;
+    const double us = schedule.StartUs(node, d) + schedule.OpUs(node, d);
+    if (us < best_us || (us == best_us && d == p.legality->incoming[node])) {
+      best = d;
+      best_us = us;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<int> ComputeDevices(const DeviceSet& devices) {
+  std::vector<int> gpus, all;
+  for (int d = 0; d < devices.size(); ++d) {
+    all.push_back(d);
+    if (devices.device(d).type == "GPU") gpus.push_back(d);
+  }
+  return gpus.empty() ? all : gpus;
+}
+
+Placement Heft(const Problem& problem, double transfer_weight) {
+  const OpGraph& graph = *problem.graph;
+  const auto [fixed_us, us_per_byte] =
+      MeanTransfer(ComputeDevices(*problem.devices), *problem.devices);
+  std::vector<double> rank(graph.num_nodes(), 0.0);
+  for (int i = graph.num_nodes() - 1; i >= 0; --i) {
+    rank[i] += MeanUs(problem, i);
+    for (int e = graph.in_offsets[i]; e < graph.in_offsets[i + 1]; ++e) {
+      const int source = graph.edge_source[e];
+      const double transfer_us =
+          problem.legality->replicable[source]
+              ? 0
+              : transfer_weight *
+                    (fixed_us + us_per_byte * graph.tensor_bytes[graph.edge_tensor[e]]);
+      rank[source] = std::max(rank[source], transfer_us + rank[i]);
+    }
+  }
+  std::vector<int32_t> order(graph.num_nodes());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank[a] > rank[b]; });
+  Schedule schedule(problem, transfer_weight, Schedule::Slots::kInsert);
+  for (const int32_t node : order) {
+    if (problem.legality->replicable[node]) continue;
+    schedule.Place(node, FirstToFinish(schedule, problem, node, schedule.Choices(node)));
+  }
+  return std::move(schedule).Finish();
+}
+
+Placement TopologicalCut(const Problem& problem) {
+  const OpGraph& graph = *problem.graph;
+  const std::vector<int> devices = ComputeDevices(*problem.devices);
+  std::vector<double> bytes(problem.legality->num_groups(), 0.0);
+  double total = 0, largest = 0;
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    double own = graph.persistent_bytes[i];
+    for (int t = graph.tensor_offsets[i]; t < graph.tensor_offsets[i + 1]; ++t) {
+      own += graph.tensor_bytes[t];
+    }
+    bytes[problem.legality->group[i]] += own;
+    total += own;
+    largest = std::max(largest, own);
+  }
+  const double cap = total / static_cast<double>(devices.size()) + largest;
+  Placement placement = problem.legality->incoming;
+  std::vector<bool> placed(problem.legality->num_groups(), false);
+  size_t current = 0;
+  double used = 0;
+  for (int i = 0; i < graph.num_nodes(); ++i) {
+    const int g = problem.legality->group[i];
+    if (placed[g]) continue;
+    placed[g] = true;
+    if (used + bytes[g] > cap && current + 1 < devices.size()) {
+      ++current;
+      used = 0;
+    }
+    const int device = devices[current];
+    if ((problem.legality->group_mask[g] & DeviceBit(device)) == 0) continue;
+    used += bytes[g];
+    for (const int32_t member : problem.legality->members(g)) {
+      placement[member] = static_cast<int8_t>(device);
+    }
+  }
+  return placement;
 }
 
 }  // namespace grappler_go

@@ -43,6 +43,18 @@ Placement CriticalPath(const Problem& problem, double transfer_weight);
 // memory-aware.
 Placement EarliestTaskFirst(const Problem& problem, double transfer_weight);
 
+// HEFT (Topcuoglu et al. 2002): ops in the order of their upward rank over mean compute and mean
+// transfer times, each on the device that finishes it first, in gaps of the schedule too.
+// Memory-aware as the others.
+Placement Heft(const Problem& problem, double transfer_weight);
+
+// m-TOPO (Baechi): the topological order cut into runs of equal memory, a device each. An op's
+// memory is what it keeps and what it puts out.
+Placement TopologicalCut(const Problem& problem);
+
+// The devices that a model is spread over: the GPUs where there are any, else all.
+std::vector<int> ComputeDevices(const DeviceSet& devices);
+
 }  // namespace grappler_go
 
 #endif  // GRAPPLER_GO_CC_HEURISTICS_H_

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cc/celeritas.h"
 #include "cc/features.h"
 #include "cc/grappler_go_pass.h"
 #include "cc/planner.h"
@@ -227,6 +228,46 @@ class FeaturesOp : public GraphOp {
   }
 };
 
+// The edges with their tensors, where each op may go, and what a transfer takes.
+class DataflowOp : public GraphOp {
+ public:
+  using GraphOp::GraphOp;
+
+ protected:
+  absl::Status Compute(OpKernelContext* context, const OpenGraph& open) override {
+    const Problem& p = open.problem();
+    const int64_t d = p.devices->size();
+    const TensorShape edges({p.graph->num_edges()});
+    const TensorShape tensors({p.graph->num_tensors()});
+    std::vector<uint8_t> mask;
+    for (int i = 0; i < p.graph->num_nodes(); ++i) {
+      for (int k = 0; k < d; ++k) mask.push_back((p.legality->mask(i) & DeviceBit(k)) != 0 ? 1 : 0);
+    }
+    std::vector<double> links;
+    for (int s = 0; s < d; ++s) {
+      for (int t = 0; t < d; ++t) {
+        const double fixed_us = s == t ? 0 : TransferUs(p.devices->link(s, t), 0);
+        const double megabyte_us = s == t ? 0 : TransferUs(p.devices->link(s, t), 1e6);
+        links.insert(links.end(), {fixed_us, (megabyte_us - fixed_us) * 1e-6});
+      }
+    }
+    std::vector<double> limits;
+    for (int k = 0; k < d; ++k) limits.push_back(p.devices->device(k).memory_bytes);
+    for (const absl::Status& status :
+         {SetOutput(context, 0, edges, p.graph->edge_source),
+          SetOutput(context, 1, edges, p.graph->edge_target),
+          SetOutput(context, 2, edges, p.graph->edge_tensor),
+          SetOutput(context, 3, tensors, p.graph->tensor_node),
+          SetOutput(context, 4, tensors, p.graph->tensor_bytes),
+          SetOutput(context, 5, TensorShape({p.graph->num_nodes(), d}), mask),
+          SetOutput(context, 6, TensorShape({d, d, 2}), links),
+          SetOutput(context, 7, TensorShape({d}), limits)}) {
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+};
+
 class FeatureTableOp : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -263,6 +304,9 @@ class HeuristicOp : public GraphOp {
       return SetPlacement(context, RandomLegal(p, static_cast<uint64_t>(seed_)));
     if (name_ == "m_etf") return SetPlacement(context, EarliestTaskFirst(p, transfer_weight_));
     if (name_ == "critical_path") return SetPlacement(context, CriticalPath(p, transfer_weight_));
+    if (name_ == "heft") return SetPlacement(context, Heft(p, transfer_weight_));
+    if (name_ == "m_topo") return SetPlacement(context, TopologicalCut(p));
+    if (name_ == "celeritas") return SetPlacement(context, Celeritas(p, transfer_weight_));
     if (name_ == "single_device") {
       if (seed_ < 0 || seed_ >= p.devices->size()) {
         return absl::InvalidArgumentError(
@@ -270,9 +314,10 @@ class HeuristicOp : public GraphOp {
       }
       return SetPlacement(context, SingleDevice(p, static_cast<int>(seed_)));
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown heuristic '", name_,
-                     "'; known are incoming, random, single_device, m_etf, critical_path"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown heuristic '", name_,
+        "'; known are incoming, random, single_device, m_etf, critical_path, heft, m_topo, "
+        "celeritas"));
   }
 
  private:
@@ -517,6 +562,18 @@ REGISTER_OP("GrapplerGoFeatures")
     .Output("link_features: float")
     .SetIsStateful()
     .SetShapeFn(shape_inference::UnknownShape);
+REGISTER_OP("GrapplerGoDataflow")
+    .Input("graph: resource")
+    .Output("source: int32")
+    .Output("target: int32")
+    .Output("tensor: int32")
+    .Output("tensor_op: int32")
+    .Output("tensor_bytes: double")
+    .Output("mask: uint8")
+    .Output("links: double")
+    .Output("memory_bytes: double")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::UnknownShape);
 REGISTER_OP("GrapplerGoFeatureTable")
     .Output("names: string")
     .SetIsStateful()
@@ -585,6 +642,7 @@ REGISTER_OP("GrapplerGoApply")
 using grappler_go::ApplyOp;
 using grappler_go::CheckOp;
 using grappler_go::ChooseOp;
+using grappler_go::DataflowOp;
 using grappler_go::FeaturesOp;
 using grappler_go::FeatureTableOp;
 using grappler_go::HeuristicOp;
@@ -597,6 +655,7 @@ using grappler_go::TimelineOp;
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoOpen").Device(DEVICE_CPU), OpenOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoInfo").Device(DEVICE_CPU), InfoOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatures").Device(DEVICE_CPU), FeaturesOp);
+REGISTER_KERNEL_BUILDER(Name("GrapplerGoDataflow").Device(DEVICE_CPU), DataflowOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatureTable").Device(DEVICE_CPU), FeatureTableOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoRegisteredOptimizers").Device(DEVICE_CPU),
                         RegisteredOptimizersOp);

@@ -102,7 +102,9 @@ absl::StatusOr<Options> ReadOptions(const ParameterMap& parameters) {
   const std::map<std::string, Reader> readers = {
       {"candidates",
        [&](auto& f, auto& v) {
-         return ReadNames(f, v, {"policy", "critical_path", "m_etf", "single_device", "random"},
+         return ReadNames(f, v,
+                          {"policy", "critical_path", "m_etf", "heft", "celeritas", "m_topo",
+                           "single_device", "random"},
                           o.candidates);
        }},
       {"tasks",

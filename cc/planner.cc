@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cc/celeritas.h"
 #include "cc/policy.h"
 #include "cc/search.h"
 #include "tensorflow/core/platform/env.h"
@@ -42,6 +43,12 @@ absl::StatusOr<std::vector<Placement>> Propose(const std::string& source, const 
     for (const double weight : kTransferWeights) {
       placements.push_back(EarliestTaskFirst(problem, weight));
     }
+  } else if (source == "heft") {
+    for (const double weight : kTransferWeights) placements.push_back(Heft(problem, weight));
+  } else if (source == "celeritas") {
+    for (const double weight : kTransferWeights) placements.push_back(Celeritas(problem, weight));
+  } else if (source == "m_topo") {
+    placements.push_back(TopologicalCut(problem));
   } else if (source == "single_device") {
     for (int d = 0; d < problem.devices->size(); ++d)
       placements.push_back(SingleDevice(problem, d));
@@ -128,33 +135,25 @@ absl::Status TakeStored(const Problem& problem, const std::string& path, Simulat
   return absl::OkStatus();
 }
 
-// Searches from the best proposal, and from the incoming graph, whose locality no list scheduler
-// may have kept.
+// Searches from the best of the proposals, the incoming graph, whose locality no list scheduler may
+// have kept, and runs of blocks.
 absl::Status SearchOn(const Problem& problem, const Options& options,
                       const std::vector<int32_t>& priority, uint64_t deadline_us,
                       Simulator& simulator, Best& best, Choice& choice) {
   const int evaluations = SearchEvaluations(problem, options);
   if (evaluations == 0) return absl::OkStatus();
   const BlockLevels levels = Coarsen(problem);
-  CandidateResult result{"search"};
-  StepEstimate source_best;
-  std::vector<std::pair<std::string, Placement>> starts = {{"search", problem.legality->incoming}};
-  if (best.found && best.plan.device != starts.front().second) {
-    starts.emplace_back(absl::StrCat(best.plan.source, "+search"), best.plan.device);
+  std::vector<Placement> starts;
+  if (best.found) starts.push_back(best.plan.device);
+  if (!best.found || best.plan.device != problem.legality->incoming) {
+    starts.push_back(problem.legality->incoming);
   }
-  for (const auto& [source, start] : starts) {
-    const SearchResult searched =
-        Search(problem, levels, start, priority, evaluations / static_cast<int>(starts.size()),
-               static_cast<uint64_t>(options.seed), deadline_us, simulator);
-    if (result.tried == 0 || Better(searched.estimate, source_best)) {
-      source_best = searched.estimate;
-    }
-    result.tried += searched.evaluations;
-    best.Offer({source, searched.placement, {}, priority}, searched.estimate);
-  }
-  result.step_us = source_best.step_us;
-  result.feasible = source_best.feasible;
-  choice.candidates.push_back(result);
+  for (Placement& runs : SpreadRuns(problem, levels)) starts.push_back(std::move(runs));
+  const SearchResult searched = Search(problem, levels, starts, priority, evaluations,
+                                       static_cast<uint64_t>(options.seed), deadline_us, simulator);
+  choice.candidates.push_back(
+      {"search", searched.evaluations, searched.estimate.step_us, searched.estimate.feasible});
+  best.Offer({"search", searched.placement, {}, priority}, searched.estimate);
   return CheckDeadline(deadline_us);
 }
 

@@ -23,13 +23,18 @@ struct SearchResult {
   int evaluations = 0;
 };
 
-// Multilevel descent and then simulated annealing from `start`, `evaluations` simulated steps in
-// all: a block goes to another device, coarse blocks first, and back unless that helped.
+// Placements to start from: the blocks of several levels in topological order, cut into runs of
+// equal compute, a device each. What is dear to part is in one block, so a layer and its gradient
+// stay together. None where a level has too few blocks.
+std::vector<Placement> SpreadRuns(const Problem& problem, const BlockLevels& levels);
+
+// Simulated annealing from the best of `starts` (at least one), from coarse blocks to fine ones,
+// `evaluations` simulated steps in all: a block goes to where a neighbour is, or to any device.
 // Deterministic by `seed`. Stops early past `deadline_us` (0 = none). The result is never worse
-// than `start`. Steps are simulated with `priority` (may be empty).
-SearchResult Search(const Problem& problem, const BlockLevels& levels, const Placement& start,
-                    absl::Span<const int32_t> priority, int evaluations, uint64_t seed,
-                    uint64_t deadline_us, Simulator& simulator);
+// than a start that was evaluated. Steps are simulated with `priority` (may be empty).
+SearchResult Search(const Problem& problem, const BlockLevels& levels,
+                    absl::Span<const Placement> starts, absl::Span<const int32_t> priority,
+                    int evaluations, uint64_t seed, uint64_t deadline_us, Simulator& simulator);
 
 }  // namespace grappler_go
 

@@ -18,13 +18,14 @@ _library.check_tensorflow_version(_tf.__version__)
 # ruff: noqa: E402
 from grappler_go.cluster import ClusterError, LocalCluster, local_cluster
 from grappler_go.config import disable, enable, is_enabled, rewriter_config, session_config
-from grappler_go.op_graph import OpGraph, Simulation, feature_table
+from grappler_go.op_graph import Dataflow, OpGraph, Simulation, feature_table
 from grappler_go.plans import Plan, apply, plan
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ClusterError",
+    "Dataflow",
     "LocalCluster",
     "OpGraph",
     "Plan",

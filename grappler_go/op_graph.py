@@ -62,6 +62,30 @@ class Timeline:
     longest_path: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class Dataflow:
+    """The edges of N ops, E of them, with their T tensors, on D devices.
+
+    Attributes:
+      source, target, tensor: the op that made the tensor, the op that reads it, and which tensor it
+        is; control edges carry a tensor of no bytes. i32 [E], targets ascending.
+      tensor_op: the op that made each tensor, i32 [T].
+      tensor_bytes: size of each tensor, f64 [T].
+      mask: whether each op may go to each device, bool [N, D].
+      transfer_us: fixed time of a transfer, and time a byte, f64 [D, D, 2].
+      memory_bytes: limit of each device, 0 = none, f64 [D].
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    tensor: np.ndarray
+    tensor_op: np.ndarray
+    tensor_bytes: np.ndarray
+    mask: np.ndarray
+    transfer_us: np.ndarray
+    memory_bytes: np.ndarray
+
+
 def feature_table() -> tuple[str, ...]:
     """The names of all features in order ("node/log_bytes", ...), which a policy is trained on."""
     with tf.init_scope():
@@ -160,13 +184,30 @@ class OpGraph:
             values = self._ops.grappler_go_features(self._handle)
         return {name: value.numpy() for name, value in zip(FEATURE_NAMES, values, strict=True)}
 
+    def dataflow(self) -> Dataflow:
+        """The edges, where each op may go, and what transfers take."""
+        with tf.init_scope():
+            result = self._ops.grappler_go_dataflow(self._handle)
+        return Dataflow(
+            source=result.source.numpy(),
+            target=result.target.numpy(),
+            tensor=result.tensor.numpy(),
+            tensor_op=result.tensor_op.numpy(),
+            tensor_bytes=result.tensor_bytes.numpy(),
+            mask=result.mask.numpy().astype(bool),
+            transfer_us=result.links.numpy(),
+            memory_bytes=result.memory_bytes.numpy(),
+        )
+
     def heuristic(self, name: str, *, seed: int = 0, transfer_weight: float = 1.0) -> np.ndarray:
         """The placement of a heuristic, i32 [N] device indices.
 
         Args:
-          name: incoming, single_device (`seed` = which), random, m_etf or critical_path.
+          name: incoming, single_device (`seed` = which), random, m_etf, critical_path, heft, m_topo
+            or celeritas.
           seed: of random, or the device of single_device.
-          transfer_weight: how shy of transfers the two list schedulers are, 1 = as the links are.
+          transfer_weight: how shy of transfers list schedulers (all but m_topo) are, 1 = as the
+            links are.
         """
         with tf.init_scope():
             placement = self._ops.grappler_go_heuristic(

@@ -9,6 +9,7 @@ from grappler_go import config
 
 _GOLDEN = [
     "ClusterError",
+    "Dataflow",
     "LocalCluster",
     "OpGraph",
     "Plan",

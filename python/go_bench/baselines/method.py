@@ -24,12 +24,16 @@ class Task:
         None = first come, first served.
       layer_of: layer of each op by name, for a human's placement; ops without one stay.
       layers: number of layers.
+      human: a human's placement where it does not go by layers, i32 [N].
+      margin: GO leaves the incoming placement unless a plan is predicted to gain this share.
     """
 
     graph: grappler_go.OpGraph
     priority: np.ndarray | None = None
     layer_of: Mapping[str, int] = dataclasses.field(default_factory=dict)
     layers: int = 1
+    human: np.ndarray | None = None
+    margin: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
