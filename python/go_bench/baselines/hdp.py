@@ -61,7 +61,7 @@ class HdpConfig:
 
 PUBLISHED = HdpConfig()
 TUNED = HdpConfig(
-    learning_rate=0.001,
+    learning_rate=0.0003,
     baseline_at_failing=False,
     relative_time=True,
     scale_advantages=True,

@@ -79,9 +79,7 @@ def _edges(
     return edges, edge_bytes
 
 
-def legal_placements(
-    graph: grappler_go.OpGraph, parts: Units, devices: np.ndarray
-) -> np.ndarray:
+def legal_placements(graph: grappler_go.OpGraph, parts: Units, devices: np.ndarray) -> np.ndarray:
     """Returns legal placements of ops, i32 [K, N], near the wanted devices of units, [K, U]."""
     wanted = np.where(parts.movable, devices, parts.home)[:, parts.of_op]
     return np.stack([graph.repair(plan) for plan in wanted.astype(np.int32)])
