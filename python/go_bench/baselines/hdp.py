@@ -187,7 +187,7 @@ class _Inputs:
         return table
 
     def group_embeddings(self, groups: np.ndarray) -> np.ndarray:
-        """Embeddings of the groups, f32 [samples, G, group_width], of units' groups, [samples, M]."""
+        """Embeddings of groups, f32 [samples, G, group_width], by units' groups, [samples, M]."""
         samples, count = len(groups), self._num_groups
         result = np.zeros((samples, count, self.group_width), np.float32)
         width = self._own.shape[1]

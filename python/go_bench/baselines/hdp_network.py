@@ -123,7 +123,7 @@ class Network:
         for reverse, (inputs, recurrent) in zip((False, True), self._encoders, strict=True):
             zero = tf.zeros([tf.shape(steps)[1], recurrent.shape[0]])
             cell, state = tf.scan(
-                lambda carry, x, weights=recurrent: _lstm(x, *carry, weights),
+                lambda carry, x, weights=recurrent: _lstm(x, carry[0], carry[1], weights),
                 tf.einsum("gsf,fh->gsh", steps, inputs),
                 (zero, zero),
                 reverse=reverse,
@@ -157,7 +157,7 @@ class Network:
         def step(
             carry: tuple[tf.Tensor, ...], elements: tuple[tf.Tensor, ...]
         ) -> tuple[tf.Tensor, ...]:
-            cell, state = _lstm(tf.gather(inputs, carry[2]), *carry[:2], self._decoder)
+            cell, state = _lstm(tf.gather(inputs, carry[2]), carry[0], carry[1], self._decoder)
             disturbed = self._logits(state, memory, keys) + elements[0]
             bounds = tf.cumsum(tf.nn.softmax(disturbed), axis=1)[:, :-1]
             drawn = tf.reduce_sum(tf.cast(elements[1][:, tf.newaxis] >= bounds, tf.int32), axis=1)
@@ -175,7 +175,9 @@ class Network:
         start = tf.fill([tf.shape(devices)[0], 1], self._start)
         before = tf.transpose(tf.concat([start, devices[:, :-1]], axis=1))
         inputs = tf.gather(self._device_inputs @ self._decoder_in, before)
-        _, states = tf.scan(lambda carry, x: _lstm(x, *carry, self._decoder), inputs, (cell, state))
+        _, states = tf.scan(
+            lambda carry, x: _lstm(x, carry[0], carry[1], self._decoder), inputs, (cell, state)
+        )
         # Attention is not fed back, so that all steps attend at once here.
         logits = tf.scan(
             lambda _, state: self._logits(state, memory, keys),
@@ -205,7 +207,7 @@ class Network:
 def _lstm(
     inputs: tf.Tensor, cell: tf.Tensor, state: tf.Tensor, weights: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """One step of an LSTM whose inputs were multiplied by their weights before, [..., 4 x width]."""
+    """One step of an LSTM; inputs are multiplied by their weights already, [..., 4 x width]."""
     gate_in, gate_forget, gate_out, new = tf.split(inputs + state @ weights, 4, axis=-1)
     cell = tf.sigmoid(gate_forget + _FORGET_BIAS) * cell + tf.sigmoid(gate_in) * tf.tanh(new)
     return cell, tf.sigmoid(gate_out) * tf.tanh(cell)

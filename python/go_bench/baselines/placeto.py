@@ -122,7 +122,7 @@ def placeto(
 def _starts(
     parts: reinforce_units.Units, best: np.ndarray, episodes: int, random: np.random.Generator
 ) -> np.ndarray:
-    """Where episodes start, i32 [episodes, U]: one half the best so far, one half a single device."""
+    """Where episodes start, i32 [episodes, U]: half at the best so far, half on one device."""
     starts = np.tile(best, (episodes, 1))
     for row in range(episodes // 2):
         device = random.integers(parts.allowed.shape[1])

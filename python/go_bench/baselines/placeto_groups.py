@@ -18,9 +18,9 @@ _WEIGHT_OF_ANY = 0.1
 def coarsen(graph: grappler_go.OpGraph, count: int) -> reinforce_units.Units:
     """Returns few movable groups, besides the units that cannot move.
 
-    The edges of most bytes are contracted first, while the merged group weighs at most 1.5 times its
-    share, then twice that; after that, the two lightest groups again and again. Only units with the
-    same choice of devices merge.
+    The edges of most bytes are contracted first, while the merged group weighs at most 1.5 times
+    its share, then twice that; after that, the two lightest groups again and again. Only units with
+    the same choice of devices merge.
 
     Args:
       graph: the graph.
