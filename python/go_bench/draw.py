@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib import figure
 from matplotlib.axes import Axes
 
-_COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb")
 _SIZE_INCHES = (11.0, 6.0)
 _DPI = 150
 _BAR = 0.8
@@ -78,7 +78,7 @@ def _runs(chosen: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _colour(device: int) -> str:
-    return _COLOURS[device % len(_COLOURS)]
+    return COLOURS[device % len(COLOURS)]
 
 
 def _short(name: str) -> str:

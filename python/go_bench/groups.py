@@ -11,6 +11,13 @@ import numpy as np
 
 from go_bench.rows import Row
 
+Key = tuple[str, str, str, str]
+
+
+def key_of(row: Row) -> Key:
+    """Returns what two rows must share to be compared."""
+    return row.workload, row.mode, row.preset, row.device_spec
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
@@ -66,6 +73,11 @@ class Group:
     results: Mapping[str, Result]
 
     @property
+    def key(self) -> Key:
+        """What the group's rows have in common."""
+        return self.workload, self.mode, self.preset, self.device_spec
+
+    @property
     def label(self) -> str:
         """The group in words."""
         return " ".join(
@@ -75,11 +87,10 @@ class Group:
 
 def group(rows: Sequence[Row]) -> list[Group]:
     """Returns the groups of the rows that are about step times, in the order of the rows."""
-    by_key: dict[tuple[str, ...], list[Row]] = {}
+    by_key: dict[Key, list[Row]] = {}
     for row in rows:
         if row.timed:
-            key = (row.workload, row.mode, row.preset, row.device_spec)
-            by_key.setdefault(key, []).append(row)
+            by_key.setdefault(key_of(row), []).append(row)
     return [_group(members) for members in by_key.values()]
 
 

@@ -28,8 +28,9 @@ def summarize(suite: Suite, rows: Sequence[Row]) -> dict[str, typing.Any]:
         method's, both the median over seeds, in the groups of one workload, mode, preset and
         devices where both have one.
       detail: likewise `{"spread", "oom", "baseline_oom"}`: how far the geomean moves between seeds
-        (the distance between its quartiles; null for one seed), and in how many of the groups that have both methods
-        the method, or else the baseline alone, has no step time. Those are not in `speedup`.
+        (the distance between its quartiles; null for one seed), and in how many of the groups that
+        have both methods the method, or else the baseline alone, has no step time. Those are not
+        in `speedup`.
       paper: likewise the paper's `{"geomean", "min", "n"}` on those groups that it has.
       steps: an entry a group and method.
       failures: where a method has no step time, by method.
