@@ -68,7 +68,8 @@ def _run(arguments: argparse.Namespace) -> int:
     )
     suite = suites.find(arguments.suite)
     try:
-        with tqdm.tqdm(unit="case") as bar:
+        # No bar in a pipe, nor for a run that is refused at once.
+        with tqdm.tqdm(unit="case", disable=None, delay=0.1) as bar:
 
             def progress(case: str, done: int, cases: int) -> None:
                 bar.total = cases
@@ -121,7 +122,12 @@ def _replay(arguments: argparse.Namespace) -> int:
         raise BadInput(f"{arguments.rows}: no row has a plan to replay (field 'plan')")
     suite = suites.find(found[0].suite)
     verdicts = list(
-        tqdm.tqdm(replay.replay(suite, found, arguments.tolerance), total=len(found), unit="row")
+        tqdm.tqdm(
+            replay.replay(suite, found, arguments.tolerance),
+            total=len(found),
+            unit="row",
+            disable=None,
+        )
     )
     outcome = replay.describe(verdicts)
     width = _terminal_width()

@@ -80,9 +80,8 @@ class Group:
     @property
     def label(self) -> str:
         """The group in words."""
-        return " ".join(
-            filter(None, (self.workload, self.mode, self.preset, f"on {self.device_spec}"))
-        )
+        where = f"on {self.device_spec}" if self.device_spec else ""
+        return " ".join(filter(None, (self.workload, self.mode, self.preset, where)))
 
 
 def group(rows: Sequence[Row]) -> list[Group]:

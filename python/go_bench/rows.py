@@ -225,9 +225,7 @@ def parse(line: str, where: str) -> Row:
 
 def _check_plan(plan: StoredPlan, row: Row, where: str) -> None:
     if plan.nodes != row.nodes:
-        raise BadInput(
-            f"{where}: field 'plan.nodes' is {plan.nodes}, the row's 'nodes' {row.nodes}"
-        )
+        raise BadInput(f"{where}: field 'plan.nodes' is {plan.nodes}, 'nodes' is {row.nodes}")
     try:
         placement, _ = stored_plan.unpack(plan)
     except ValueError as error:

@@ -91,6 +91,17 @@ class Suite(typing.Protocol):
         """
 
 
+def check_names(flag: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Refuses names that a suite does not know; `flag` is where they are from.
+
+    Raises:
+      BadInput: for the first of them.
+    """
+    for name in given:
+        if name not in known:
+            raise BadInput(f"{flag} {name}: unknown; known are {', '.join(known)}")
+
+
 def run(
     suite: Suite,
     settings: Settings,

@@ -208,6 +208,7 @@ def _spread(groups: Sequence[Group], method: str, baseline: str) -> float | None
 def _step(each: Group, method: str) -> dict[str, typing.Any]:
     result: Result = each.results[method]
     return {
+        "group": each.label,
         "workload": each.workload,
         "mode": each.mode,
         "preset": each.preset,

@@ -83,8 +83,7 @@ def _steps(result: Mapping[str, typing.Any], baseline: str) -> list[Table]:
     """Returns a table a group: all methods, the fastest first."""
     groups: dict[str, list[Mapping[str, typing.Any]]] = {}
     for step in result["steps"]:
-        parts = (step["workload"], step["mode"], step["preset"], f"on {step['device_spec']}")
-        groups.setdefault(" ".join(filter(None, parts)), []).append(step)
+        groups.setdefault(step["group"], []).append(step)
     return [
         _without_empty_columns(
             Table(title=title, head=_STEP_HEAD, body=_step_body(steps, baseline), note=_note(steps))

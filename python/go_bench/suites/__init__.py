@@ -22,14 +22,3 @@ def find(name: str) -> Suite:
             return suite
     known = ", ".join(suite.name for suite in ALL)
     raise BadInput(f"--suite {name}: unknown; known are {known}")
-
-
-def check_names(flag: str, given: Sequence[str], known: Sequence[str]) -> None:
-    """Refuses names that a suite does not know; `flag` is where they are from.
-
-    Raises:
-      BadInput: for the first of them.
-    """
-    for name in given:
-        if name not in known:
-            raise BadInput(f"{flag} {name}: unknown; known are {', '.join(known)}")

@@ -17,7 +17,7 @@ from go_bench.attached import Attached, attach
 from go_bench.capture import PlannedStep
 from go_bench.demo_lib import base_config
 from go_bench.rows import Row
-from go_bench.runner import Replayed, Settings
+from go_bench.runner import Replayed, Settings, check_names
 from go_bench.workloads import registry
 from grappler_go import costs as costs_lib
 from grappler_go.errors import BadInput
@@ -30,6 +30,7 @@ WORKLOADS = (
     "amoebanet",
     "inception_v3-b32",
 )
+_ATTACHED = ("auto", "gpu", "cluster")
 _SPEED = "speed"
 _SPEED_NODES = (1_000, 10_000, 100_000)
 _SPEED_EVENTS = 2_000_000
@@ -47,12 +48,14 @@ class SimulatorSuite:
 
     def cases(self, settings: Settings) -> Sequence[str]:
         """A case a workload, and the speed."""
-        for workload in settings.workloads:
-            if workload != _SPEED and workload not in registry.names():
-                raise BadInput(
-                    f"--workloads {workload}: unknown; known are "
-                    f"{', '.join([*registry.names(), _SPEED])}"
-                )
+        check_names("--workloads", settings.workloads, (*registry.names(), _SPEED))
+        check_names("--preset", (settings.preset,), registry.PRESETS)
+        if settings.methods:
+            raise BadInput(
+                f"--methods {settings.methods[0]}: '{self.name}' has no methods to choose from"
+            )
+        if settings.devices not in _ATTACHED:
+            raise BadInput(f"--devices {settings.devices}: must be attached, to be measured")
         return settings.workloads or (*WORKLOADS, _SPEED)
 
     def run(self, case: str, settings: Settings) -> Iterable[Row]:
@@ -60,8 +63,6 @@ class SimulatorSuite:
         if case == _SPEED:
             yield from _speed(self.name)
             return
-        if settings.devices not in ("auto", "gpu", "cluster"):
-            raise BadInput(f"--devices {settings.devices}: must be attached, to be measured")
         with attach(settings.devices) as attached:  # type: ignore[arg-type]
             yield from _accuracy(self.name, case, settings.preset, attached)
 
