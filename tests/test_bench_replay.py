@@ -131,6 +131,39 @@ class TestFingerprint:
         assert len({_fingerprint(each) for each in others}) == len(others)
 
 
+def test_the_median_ratio_shows_a_slower_machine():
+    found = [row(method=name, step_s=1.0, plan=PLAN) for name in "abc"]
+    suite = FakeSuite(now={"a": 1.05, "b": 1.06, "c": 1.07}, measured=True)
+    verdicts = list(replay.replay(suite, found))
+    assert replay.describe(verdicts) == (
+        "3 rows replayed, 0 differ; measured steps take 1.06 of what they took"
+    )
+    assert {line[-1] for line in replay.table(verdicts).body} == {"agrees"}
+
+
+class TestSimulatorSuite:
+    def test_rows_of_devices_that_cannot_be_attached_are_refused(self):
+        found = [row(suite="simulator", plan=PLAN, device_spec="p100:2")]
+        with pytest.raises(BadInput, match="'device_spec' is 'p100:2', must be attached"):
+            list(replay.replay(simulator.SimulatorSuite(), found))
+
+    @pytest.mark.parametrize(
+        ("fields", "why"),
+        [
+            ({}, ""),
+            ({"fingerprint": "02"}, "the graph is '01' now, was '02'"),
+            ({"devices": ("/device:GPU:0",)}, "the devices are /device:CPU:0 now"),
+        ],
+    )
+    def test_a_plan_for_something_else_is_not_measured(self, fields, why):
+        stored = row(**{"fingerprint": "01", "plan": PLAN, **fields})
+        assert simulator._changed(stored, "01", ["/device:CPU:0"]) == why
+
+
 def test_a_suite_that_cannot_replay_says_so():
-    with pytest.raises(BadInput, match="suite 'simulator' cannot replay"):
-        list(replay.replay(simulator.SimulatorSuite(), [row(suite="simulator", plan=PLAN)]))
+    class Fixed(FakeSuite):
+        def replay(self, all_rows):
+            raise BadInput(f"suite '{self.name}' cannot replay")
+
+    with pytest.raises(BadInput, match="suite 'fake' cannot replay"):
+        list(replay.replay(Fixed(), [row(plan=PLAN)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Iterator, Sequence
 
 from go_bench.rows import OOM, Row
@@ -102,13 +103,24 @@ def describe(verdicts: Sequence[Verdict]) -> str:
     skipped = sum(bool(verdict.replayed.skipped) for verdict in verdicts)
     different = sum(bool(verdict.differs) for verdict in verdicts)
     text = f"{len(verdicts) - skipped} rows replayed, {different} differ"
-    return f"{text}, {skipped} not run again" if skipped else text
+    text += f", {skipped} not run again" * bool(skipped)
+    ratios = [
+        each.step_s / each.row.step_s
+        for each in (verdict.replayed for verdict in verdicts)
+        if each.measured and each.step_s and each.row.step_s
+    ]
+    # A machine that is slower today shows in all rows alike.
+    return text + (
+        f"; measured steps take {statistics.median(ratios):.2f} of what they took" if ratios else ""
+    )
 
 
 def _verdict(verdict: Verdict) -> str:
     if verdict.replayed.skipped:
         return f"not run again: {verdict.replayed.skipped}"
-    return f"differs: {verdict.differs}" if verdict.differs else "same"
+    if verdict.differs:
+        return f"differs: {verdict.differs}"
+    return "agrees" if verdict.replayed.measured else "same"
 
 
 def _step(step_s: float | None) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 import grappler_go
-from go_bench import allocator, capture, layered, measure, plan_set
+from go_bench import allocator, capture, fingerprint, layered, measure, plan_set, stored_plan
 from go_bench.attached import Attached, attach
 from go_bench.capture import PlannedStep
 from go_bench.demo_lib import base_config
 from go_bench.rows import Row
 from go_bench.runner import Replayed, Settings, check_names
-from go_bench.workloads import registry
+from go_bench.workloads import Workload, registry
 from grappler_go import costs as costs_lib
 from grappler_go.errors import BadInput
 
@@ -67,8 +67,17 @@ class SimulatorSuite:
             yield from _accuracy(self.name, case, settings.preset, attached)
 
     def replay(self, rows: Sequence[Row]) -> Iterable[Replayed]:
-        """Refuses: its rows have no plans."""
-        raise BadInput(f"suite '{self.name}' cannot replay: its rows hold no plans")
+        """Measures the plans again, those of one workload step by step in turn."""
+        specs = dict.fromkeys(row.device_spec for row in rows)
+        for spec in specs:
+            if spec not in _ATTACHED:
+                raise BadInput(f"field 'device_spec' is '{spec}', must be attached, to be measured")
+        for spec in specs:
+            with attach(spec) as attached:  # type: ignore[arg-type]
+                members = [row for row in rows if row.device_spec == spec]
+                for name, preset in dict.fromkeys((row.workload, row.preset) for row in members):
+                    alike = [row for row in members if (row.workload, row.preset) == (name, preset)]
+                    yield from _again(alike, registry.build(name, preset=preset), attached)
 
     def summarize(self, rows: Sequence[Row]) -> Mapping[str, typing.Any]:
         """Spearman's rank correlation and errors within each workload, and the medians of them."""
@@ -139,34 +148,12 @@ def _memory_error(row: Row) -> float:
 
 def _accuracy(suite: str, name: str, preset: str, attached: Attached) -> Iterable[Row]:
     workload = registry.build(name, preset=preset)
-    config = base_config()
-    profile = json.dumps(dict(attached.device_profile))
     with tempfile.TemporaryDirectory() as folder:
-        costs = pathlib.Path(folder) / "costs.json"
-        seen = attached.profile_ops(workload, config, _PROFILE_STEPS)
-        costs_lib.write(costs, seen.op_us, device_type=attached.device_type)
-        graph = capture.capture(workload, attached.target, config).open(
-            profile=profile, costs=str(costs)
-        )
+        costs = _profile(workload, attached, pathlib.Path(folder))
+        graph = _capture(workload, attached, costs)
         plans = plan_set.plan_set(graph, workload)
-        configs = {}
-        for method, plan in plans.items():
-            path = pathlib.Path(folder) / f"{method}.json"
-            path.write_text(plan.to_json(graph, method))
-            configs[method] = base_config(
-                grappler_go.session_config(
-                    plan=str(path), profile=profile, costs=str(costs), fail_on_error=True
-                )
-            )
-        measured = measure.compare(
-            workload,
-            attached.target,
-            configs,
-            rounds=_ROUNDS,
-            warmup=_WARMUP,
-            checked=1,
-            trace=True,
-        )
+        measured = _measure(workload, attached, graph, plans, costs)
+        identity = fingerprint.fingerprint(graph)
         baseline = measured["tf_default"].outputs
         for method, plan in plans.items():
             report = measured[method].trace
@@ -179,6 +166,7 @@ def _accuracy(suite: str, name: str, preset: str, attached: Attached) -> Iterabl
                 workload=name,
                 preset=preset,
                 mode="train",
+                fingerprint=identity,
                 nodes=graph.num_nodes,
                 devices=tuple(graph.devices),
                 method=method,
@@ -187,6 +175,8 @@ def _accuracy(suite: str, name: str, preset: str, attached: Attached) -> Iterabl
                 n=measured[method].n,
                 peak_bytes=tuple(peaks.get(device, 0.0) for device in graph.devices),
                 bound_s=1e-6 * max(graph.critical_path_us, graph.work_us, graph.fixed_us),
+                compile_s=max(0.0, measured[method].first_s - measured[method].median_s),
+                plan=stored_plan.pack(plan.placement, plan.priority),
                 extra={
                     "predicted_s": seconds,
                     "predicted_peak_bytes": predicted_peaks,
@@ -196,6 +186,83 @@ def _accuracy(suite: str, name: str, preset: str, attached: Attached) -> Iterabl
                     "device_profile": dict(attached.device_profile),
                 },
             )
+
+
+def _again(rows: Sequence[Row], workload: Workload, attached: Attached) -> Iterable[Replayed]:
+    """Measures rows of one workload again; ops are profiled anew, since their costs order steps."""
+    with tempfile.TemporaryDirectory() as folder:
+        costs = _profile(workload, attached, pathlib.Path(folder))
+        graph = _capture(workload, attached, costs)
+        identity = fingerprint.fingerprint(graph)
+        plans = {}
+        for number, row in enumerate(rows):
+            if not _changed(row, identity, graph.devices) and row.plan is not None:
+                placement, priority = stored_plan.unpack(row.plan)
+                plans[f"{number}"] = PlannedStep(placement=placement, priority=priority)
+        measured = _measure(workload, attached, graph, plans, costs) if plans else {}
+        for number, row in enumerate(rows):
+            seen = measured.get(f"{number}")
+            if seen is None:
+                yield Replayed(row=row, changed=_changed(row, identity, graph.devices))
+            else:
+                yield Replayed(row=row, step_s=seen.median_s, spread_s=seen.iqr_s, measured=True)
+
+
+def _changed(row: Row, identity: str, devices: Sequence[str]) -> str:
+    """Returns why a row's plan does not fit what there is now; "" if it does."""
+    if row.devices != tuple(devices):
+        return f"the devices are {', '.join(devices)} now"
+    if row.fingerprint != identity:
+        return f"the graph is '{identity}' now, was '{row.fingerprint}'"
+    return ""
+
+
+def _profile(workload: Workload, attached: Attached, folder: pathlib.Path) -> pathlib.Path:
+    """Writes what each op costs into a file in the folder, and returns it."""
+    path = folder / "costs.json"
+    seen = attached.profile_ops(workload, base_config(), _PROFILE_STEPS)
+    costs_lib.write(
+        path,
+        seen.op_us,
+        device_type=attached.device_type,
+    )
+    return path
+
+
+def _capture(workload: Workload, attached: Attached, costs: pathlib.Path) -> grappler_go.OpGraph:
+    """Opens the graph as the pass is given it."""
+    return capture.capture(workload, attached.target, base_config()).open(
+        profile=json.dumps(dict(attached.device_profile)), costs=str(costs)
+    )
+
+
+def _measure(
+    workload: Workload,
+    attached: Attached,
+    graph: grappler_go.OpGraph,
+    plans: Mapping[str, PlannedStep],
+    costs: pathlib.Path,
+) -> dict[str, measure.Measurement]:
+    """Measures a step with each plan, which the pass takes from a file beside the costs."""
+    profile = json.dumps(dict(attached.device_profile))
+    configs = {}
+    for method, plan in plans.items():
+        path = costs.with_name(f"{method}.plan.json")
+        path.write_text(plan.to_json(graph, method))
+        configs[method] = base_config(
+            grappler_go.session_config(
+                plan=str(path), profile=profile, costs=str(costs), fail_on_error=True
+            )
+        )
+    return measure.compare(
+        workload,
+        attached.target,
+        configs,
+        rounds=_ROUNDS,
+        warmup=_WARMUP,
+        checked=1,
+        trace=True,
+    )
 
 
 def predict(graph: grappler_go.OpGraph, plan: PlannedStep) -> tuple[float, list[float]]:
