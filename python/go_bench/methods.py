@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from go_bench import methods_go
 from go_bench.baselines import registry
 from go_bench.baselines.method import Method
-from grappler_go.errors import BadInput
 
 TF_DEFAULT = "tf_default"
 HUMAN_EXPERT = "human_expert"
@@ -28,14 +27,3 @@ _OURS = ("go_policy", "go")
 def needs_search(name: str) -> bool:
     """Whether the method draws lots, so that it is run with several seeds."""
     return name in _OURS or registry.needs_search(name)
-
-
-def check(names: Iterable[str]) -> None:
-    """Checks the names.
-
-    Raises:
-      BadInput: for an unknown one.
-    """
-    for name in names:
-        if name not in METHODS:
-            raise BadInput(f"--methods {name}: unknown; known are {', '.join(METHODS)}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
 
 import numpy as np
 
 import grappler_go
+from go_bench.baselines import direct
+from go_bench.baselines.method import Task
 from go_bench.capture import PlannedStep
 from go_bench.workloads import Workload
 
@@ -28,7 +29,9 @@ def plan_set(graph: grappler_go.OpGraph, workload: Workload) -> dict[str, Planne
     by_path = _choose(graph, candidates="critical_path", search=0)
     order = by_path.priority
     random = np.random.default_rng(zlib.crc32(workload.name.encode()))
-    human = human_placement(graph, workload)
+    human = direct.by_layers(
+        Task(graph=graph, layer_of=workload.layer_of, layers=workload.layers)
+    )
     plans = {
         "tf_default": PlannedStep(placement=incoming),
         "tf_default+order": PlannedStep(placement=incoming, priority=order),
@@ -69,17 +72,6 @@ def plan_set(graph: grappler_go.OpGraph, workload: Workload) -> dict[str, Planne
     )
     plans["short_search"] = PlannedStep(placement=short.placement)
     return plans
-
-
-def human_placement(graph: grappler_go.OpGraph, workload: Workload) -> np.ndarray:
-    """Returns equal runs of layers, one a device, i32 [N]; what has no layer stays."""
-    layer_of: Mapping[str, int] = workload.layer_of
-    incoming = graph.heuristic("incoming")
-    placement = [
-        layer_of[name] * graph.num_devices // workload.layers if name in layer_of else stays
-        for name, stays in zip(graph.names, incoming, strict=True)
-    ]
-    return graph.repair(np.asarray(placement, np.int32))
 
 
 def _choose(graph: grappler_go.OpGraph, **options: object) -> PlannedStep:

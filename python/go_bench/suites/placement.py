@@ -11,13 +11,13 @@ import numpy as np
 
 import grappler_go
 from go_bench import fingerprint, methods, stored_plan
-from go_bench.baselines.method import Evaluator, Found, Task
+from go_bench.baselines.method import Found, Task
 from go_bench.capture import PlannedStep
 from go_bench.rows import Row
-from go_bench.runner import Replayed, Settings
+from go_bench.runner import Replayed, Settings, check_names
 
 # Simulated steps that a method may spend.
-BUDGET = 2000
+BUDGET = 1000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ def method_names(settings: Settings) -> tuple[str, ...]:
     Raises:
       BadInput: for an unknown one.
     """
-    methods.check(settings.methods)
+    check_names("--methods", settings.methods, tuple(methods.METHODS))
     return settings.methods or methods.DEFAULT
 
 
@@ -139,10 +139,3 @@ def bound_ratios(rows: Sequence[Row]) -> Mapping[str, float]:
 
 def _why(graph: grappler_go.OpGraph, placement: np.ndarray) -> str:
     return graph.simulate(placement[np.newaxis]).why_infeasible[0]
-
-
-def evaluate_once(task: Task, placement: np.ndarray) -> Found:
-    """Returns the placement as what a method found that tries no other."""
-    evaluator = Evaluator(task, 1)
-    evaluator.evaluate(placement[np.newaxis])
-    return evaluator.found()

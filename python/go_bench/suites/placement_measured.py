@@ -16,7 +16,7 @@ from go_bench.baselines.method import Task
 from go_bench.capture import PlannedStep
 from go_bench.demo_lib import base_config
 from go_bench.rows import Row
-from go_bench.runner import Replayed, Settings
+from go_bench.runner import Replayed, Settings, check_names
 from go_bench.suites import placement
 from go_bench.workloads import Workload, registry
 from grappler_go import costs as costs_lib
@@ -46,11 +46,8 @@ class PlacementMeasuredSuite:
 
     def cases(self, settings: Settings) -> Sequence[str]:
         """A case a workload."""
-        for workload in settings.workloads:
-            if workload not in registry.names():
-                raise BadInput(
-                    f"--workloads {workload}: unknown; known are {', '.join(registry.names())}"
-                )
+        check_names("--workloads", settings.workloads, registry.names())
+        check_names("--preset", (settings.preset,), registry.PRESETS)
         placement.method_names(settings)
         if settings.devices not in ("auto", "gpu", "cluster"):
             raise BadInput(f"--devices {settings.devices}: must be attached, to be measured")

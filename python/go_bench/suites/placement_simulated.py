@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from go_bench import fingerprint, methods_go
 from go_bench.baselines.method import Task
 from go_bench.rows import Row
-from go_bench.runner import Replayed, Settings
+from go_bench.runner import Replayed, Settings, check_names
 from go_bench.step_graph import open_on_paper
 from go_bench.suites import placement
 from go_bench.workloads import registry
@@ -28,11 +28,8 @@ class PlacementSimulatedSuite:
 
     def cases(self, settings: Settings) -> Sequence[str]:
         """A case a workload: by default those of the paper, on as many devices as there."""
-        for workload in settings.workloads:
-            if workload not in registry.names():
-                raise BadInput(
-                    f"--workloads {workload}: unknown; known are {', '.join(registry.names())}"
-                )
+        check_names("--workloads", settings.workloads, registry.names())
+        check_names("--preset", (settings.preset,), registry.PRESETS)
         placement.method_names(settings)
         if settings.devices in ("gpu", "cluster"):
             raise BadInput(
