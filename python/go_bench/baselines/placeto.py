@@ -100,12 +100,14 @@ def placeto(
             placements = placements.copy()
             placements[:, group] = chosen
             after = times.of(placements)
+            if after.min() < best_us:
+                best, best_us = placements[np.argmin(after)].copy(), after.min()
+            if not evaluator.left:
+                break  # Some of these may not have been simulated: nothing to learn from.
             states.append(state)
             choices.append(chosen)
             rewards.append(np.log(now) - np.log(after))
             now = after
-            if after.min() < best_us:
-                best, best_us = placements[np.argmin(after)].copy(), after.min()
         if states:
             returns = _returns(np.stack(rewards), config.discount)
             advantages = np.stack(
