@@ -29,9 +29,7 @@ def plan_set(graph: grappler_go.OpGraph, workload: Workload) -> dict[str, Planne
     by_path = _choose(graph, candidates="critical_path", search=0)
     order = by_path.priority
     random = np.random.default_rng(zlib.crc32(workload.name.encode()))
-    human = direct.by_layers(
-        Task(graph=graph, layer_of=workload.layer_of, layers=workload.layers)
-    )
+    human = direct.by_layers(Task(graph=graph, layer_of=workload.layer_of, layers=workload.layers))
     plans = {
         "tf_default": PlannedStep(placement=incoming),
         "tf_default+order": PlannedStep(placement=incoming, priority=order),

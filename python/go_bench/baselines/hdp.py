@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from go_bench.baselines import hdp_network, reinforce, reinforce_units
+from go_bench.baselines.contracted import compute_devices
 from go_bench.baselines.method import Evaluator, Found, Task
 
 _US_PER_SECOND = 1e6
@@ -96,13 +97,14 @@ def hdp(
     if not parts.movable.any():
         evaluator.evaluate(task.graph.heuristic("incoming")[np.newaxis])
         return evaluator.found()
-    num_groups = min(config.max_groups, config.groups_per_device * task.graph.num_devices)
+    targets = compute_devices(task.graph)
+    num_groups = min(config.max_groups, config.groups_per_device * len(targets))
     inputs = _Inputs(task, parts, num_groups)
     network = hdp_network.Network(
         inputs.op_features,
         group_width=inputs.group_width,
         num_groups=num_groups,
-        num_devices=task.graph.num_devices,
+        num_devices=len(targets),
         config=config,
         random=random,
     )
@@ -118,11 +120,11 @@ def hdp(
         ).T
         embedded = inputs.group_embeddings(groups)
         noise = config.logits_noise * random.standard_normal(
-            (config.samples, num_groups, task.graph.num_devices)
+            (config.samples, num_groups, len(targets))
         )
         uniform = random.random((config.samples, num_groups))
         devices = network.sample_devices(embedded, noise, uniform)
-        plans = inputs.placements(groups, devices)
+        plans = inputs.placements(groups, targets[devices])
         seconds = evaluator.evaluate(plans) / _US_PER_SECOND
         if unit_seconds is None and np.isfinite(seconds).any():
             unit_seconds = float(np.median(seconds[np.isfinite(seconds)]))

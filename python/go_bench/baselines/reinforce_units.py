@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 
 import grappler_go
+from go_bench.baselines.contracted import compute_devices
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,7 +17,7 @@ class Units:
     Attributes:
       of_op: unit of each op, i32 [N].
       movable: whether a unit has a choice, bool [U].
-      allowed: devices where all of a unit's ops may be, bool [U, D].
+      allowed: devices where all of a unit's ops may be, of those that compute, bool [U, D].
       home: where an immovable unit is, i32 [U].
       weight: compute time of a unit on its fastest device in microseconds, f64 [U].
       edges: source and target unit, once each, none to itself, i32 [E, 2].
@@ -50,6 +51,10 @@ def merge(graph: grappler_go.OpGraph, label: np.ndarray) -> Units:
     count = len(first)
     allowed = np.ones((count, graph.num_devices), bool)
     np.logical_and.at(allowed, of_op, features["node_device_mask"] > 0)
+    # Not the host of GPUs, where a unit has a choice.
+    targets = np.isin(np.arange(graph.num_devices), compute_devices(graph))
+    spread = allowed & targets
+    allowed = np.where(spread.any(axis=1, keepdims=True), spread, allowed)
     incoming = graph.heuristic("incoming")
     home = np.zeros(count, np.int32)
     home[of_op[::-1]] = incoming[::-1]
