@@ -259,6 +259,7 @@ Placement TopologicalCut(const Problem& problem) {
   const OpGraph& graph = *problem.graph;
   const std::vector<int> devices = ComputeDevices(*problem.devices);
   std::vector<double> bytes(problem.legality->num_groups(), 0.0);
+  std::vector<double> kept(problem.legality->num_groups(), 0.0);  // Across steps.
   double total = 0, largest = 0;
   for (int i = 0; i < graph.num_nodes(); ++i) {
     double own = graph.persistent_bytes[i];
@@ -266,6 +267,7 @@ Placement TopologicalCut(const Problem& problem) {
       own += graph.tensor_bytes[t];
     }
     bytes[problem.legality->group[i]] += own;
+    kept[problem.legality->group[i]] += graph.persistent_bytes[i];
     total += own;
     largest = std::max(largest, own);
   }
@@ -273,18 +275,23 @@ Placement TopologicalCut(const Problem& problem) {
   Placement placement = problem.legality->incoming;
   std::vector<bool> placed(problem.legality->num_groups(), false);
   size_t current = 0;
-  double used = 0;
+  double used = 0, used_kept = 0;
+  const auto full = [&](int g) {
+    const double limit = problem.devices->device(devices[current]).memory_bytes;
+    return used + bytes[g] > cap || (limit > 0 && used_kept + kept[g] > limit);
+  };
   for (int i = 0; i < graph.num_nodes(); ++i) {
     const int g = problem.legality->group[i];
     if (placed[g]) continue;
     placed[g] = true;
-    if (used + bytes[g] > cap && current + 1 < devices.size()) {
+    if (full(g) && current + 1 < devices.size()) {
       ++current;
-      used = 0;
+      used = used_kept = 0;
     }
     const int device = devices[current];
     if ((problem.legality->group_mask[g] & DeviceBit(device)) == 0) continue;
     used += bytes[g];
+    used_kept += kept[g];
     for (const int32_t member : problem.legality->members(g)) {
       placement[member] = static_cast<int8_t>(device);
     }

@@ -3,6 +3,8 @@
 #include <functional>
 #include <set>
 
+#include "cc/celeritas.h"
+#include "cc/schedule.h"
 #include "cc/test_util.h"
 
 namespace grappler_go {
@@ -21,6 +23,10 @@ const std::vector<Named>& All() {
       {"critical_path shy", [](const Problem& p) { return CriticalPath(p, 8); }},
       {"m_etf", [](const Problem& p) { return EarliestTaskFirst(p, 1); }},
       {"m_etf shy", [](const Problem& p) { return EarliestTaskFirst(p, 8); }},
+      {"heft", [](const Problem& p) { return Heft(p, 1); }},
+      {"heft shy", [](const Problem& p) { return Heft(p, 8); }},
+      {"m_topo", [](const Problem& p) { return TopologicalCut(p); }},
+      {"celeritas", [](const Problem& p) { return Celeritas(p, 1); }},
       {"single_device", [](const Problem& p) { return SingleDevice(p, 1); }},
       {"random", [](const Problem& p) { return RandomLegal(p, 7); }}};
   return *kAll;
@@ -63,6 +69,7 @@ TEST(Heuristics, FindTheOptimumOfTwoChains) {
   EXPECT_LT(best_us, StepUs(*world, world->legality.incoming) * 0.6);
   EXPECT_EQ(StepUs(*world, CriticalPath(world->problem, 1)), best_us);
   EXPECT_EQ(StepUs(*world, EarliestTaskFirst(world->problem, 1)), best_us);
+  EXPECT_EQ(StepUs(*world, Heft(world->problem, 1)), best_us);
 }
 
 TEST(Heuristics, StayHomeWhereTransfersAreDear) {
@@ -73,7 +80,8 @@ TEST(Heuristics, StayHomeWhereTransfersAreDear) {
   auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
   world->SetBytes("a", 1e6);
   for (const Placement& placement :
-       {CriticalPath(world->problem, 1), EarliestTaskFirst(world->problem, 1)}) {
+       {CriticalPath(world->problem, 1), EarliestTaskFirst(world->problem, 1),
+        Heft(world->problem, 1), Celeritas(world->problem, 1)}) {
     EXPECT_EQ(StepUs(*world, placement), 4);
   }
 }
@@ -99,10 +107,108 @@ TEST(Heuristics, SpreadVariablesThatDoNotFitOneDevice) {
   const auto world = MakeWorld(MakeItem(def), WorkerCpus(2), false, options,
                                R"({"version":1,"devices":{"CPU":{"memory_bytes":100}}})");
   for (const Placement& placement :
-       {CriticalPath(world->problem, 1), EarliestTaskFirst(world->problem, 1)}) {
+       {CriticalPath(world->problem, 1), EarliestTaskFirst(world->problem, 1),
+        Heft(world->problem, 1), TopologicalCut(world->problem), Celeritas(world->problem, 1)}) {
     Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
     EXPECT_TRUE(simulator.Run(placement).feasible);
     EXPECT_FALSE(simulator.Run(world->legality.incoming).feasible);
+  }
+}
+
+// The ten tasks on three processors of Topcuoglu et al. 2002, figure 2 and table 2.
+std::unique_ptr<World> TenTasks() {
+  struct Edge {
+    int source, target;
+    double bytes;
+  };
+  const double us[10][3] = {{14, 16, 9}, {13, 19, 18}, {11, 13, 19}, {13, 8, 17},  {12, 13, 10},
+                            {13, 16, 9}, {7, 15, 11},  {5, 11, 14},  {18, 12, 20}, {21, 7, 16}};
+  const std::vector<Edge> edges = {{1, 2, 18}, {1, 3, 12}, {1, 4, 9},   {1, 5, 11},  {1, 6, 14},
+                                   {2, 8, 19}, {2, 9, 16}, {3, 7, 23},  {4, 8, 27},  {4, 9, 23},
+                                   {5, 9, 13}, {6, 8, 15}, {7, 10, 17}, {8, 10, 11}, {9, 10, 13}};
+  GraphDef def;
+  std::vector<int> outputs(11, 0);
+  std::vector<std::vector<std::string>> inputs(11);
+  for (const Edge& edge : edges) {
+    inputs[edge.target].push_back(absl::StrCat("n", edge.source, ":", outputs[edge.source]++));
+  }
+  for (int k = 1; k <= 10; ++k) {
+    auto& attr =
+        *AddOp(def, absl::StrCat("n", k), "GrapplerGoWork", inputs[k], WorkerCpu(0)).mutable_attr();
+    attr["num_inputs"].set_i(static_cast<int64_t>(inputs[k].size()));
+    attr["num_outputs"].set_i(outputs[k]);
+    for (int port = 0; port < outputs[k]; ++port) attr["output_bytes"].mutable_list()->add_f(1);
+  }
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(3), false, {},
+                         R"({"version":1,"links":[{"source":"CPU","target":"CPU",
+                             "scope":"remote","latency_us":0,"gb_per_s":0.001}]})");
+  std::fill(outputs.begin(), outputs.end(), 0);
+  for (const Edge& edge : edges) {
+    const int node = world->graph.Find(absl::StrCat("n", edge.source));
+    world->graph.tensor_bytes[world->graph.tensor_offsets[node] + outputs[edge.source]++] =
+        edge.bytes;
+  }
+  for (int k = 1; k <= 10; ++k) {
+    for (int d = 0; d < 3; ++d) world->SetUs(absl::StrCat("n", k), d, us[k - 1][d]);
+  }
+  return world;
+}
+
+TEST(Heft, GivesThePublishedScheduleOfTheTenTasks) {
+  const auto world = TenTasks();
+  const Placement placement = Heft(world->problem, 1);
+  const int published[10] = {2, 0, 2, 1, 2, 1, 2, 0, 1, 1};
+  for (int k = 1; k <= 10; ++k) {
+    EXPECT_EQ(placement[world->graph.Find(absl::StrCat("n", k))], published[k - 1]) << "task " << k;
+  }
+  // In the order of the paper's upward ranks the schedule ends at 80.
+  Schedule schedule(world->problem, 1, Schedule::Slots::kInsert);
+  for (const int k : {1, 3, 4, 2, 5, 6, 9, 7, 8, 10}) {
+    schedule.Place(world->graph.Find(absl::StrCat("n", k)), published[k - 1]);
+  }
+  EXPECT_DOUBLE_EQ(schedule.EndUs(), 80);
+}
+
+TEST(Schedule, FillsGapsOnlyWhereAskedTo) {
+  GraphDef def;
+  AddOp(def, "a", "_Arg", {}, WorkerCpu(0));
+  for (const char* op : {"far", "near"}) AddOp(def, op, "Tanh", {"a"}, WorkerCpu(0));
+  AddOp(def, "back", "Tanh", {"far"}, WorkerCpu(0));
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  world->SetUs("a", 0);
+  world->SetUs("far", 5);
+  world->SetUs("near", 8);
+  world->SetUs("back", 1);
+  for (const Schedule::Slots slots : {Schedule::Slots::kAppend, Schedule::Slots::kInsert}) {
+    Schedule schedule(world->problem, 1, slots);
+    schedule.Place(world->graph.Find("a"), 0);
+    schedule.Place(world->graph.Find("far"), 1);
+    schedule.Place(world->graph.Find("back"), 0);
+    const double done_us = schedule.EndUs();
+    // Until the result is back the first device has nothing to do.
+    const double start_us = schedule.StartUs(world->graph.Find("near"), 0);
+    if (slots == Schedule::Slots::kInsert) {
+      EXPECT_LT(start_us + 8, done_us);
+    } else {
+      EXPECT_EQ(start_us, done_us);
+    }
+  }
+}
+
+TEST(TopologicalCut, GivesEachDeviceItsShareOfTheMemory) {
+  GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  std::string last = "arg";
+  for (int k = 0; k < 8; ++k) {
+    AddOp(def, absl::StrCat("t", k), "Tanh", {last}, WorkerCpu(0));
+    last = absl::StrCat("t", k);
+  }
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  for (int k = 0; k < 8; ++k) world->SetBytes(absl::StrCat("t", k), 10);
+  // 80 bytes: half of them and the largest op's are 50.
+  const Placement placement = TopologicalCut(world->problem);
+  for (int k = 0; k < 8; ++k) {
+    EXPECT_EQ(placement[world->graph.Find(absl::StrCat("t", k))], k < 5 ? 0 : 1) << k;
   }
 }
 

@@ -31,7 +31,7 @@ SearchResult SearchFrom(const World& world, const Placement& start, int evaluati
                         uint64_t seed = 0, uint64_t deadline_us = 0,
                         const std::vector<int32_t>& priority = {}) {
   Simulator simulator(world.graph, world.devices, world.legality, world.op_us);
-  return Search(world.problem, Coarsen(world.problem), start, priority, evaluations, seed,
+  return Search(world.problem, Coarsen(world.problem), {start}, priority, evaluations, seed,
                 deadline_us, simulator);
 }
 
@@ -107,6 +107,42 @@ TEST(Search, NothingMovableIsFine) {
   const auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
   EXPECT_TRUE(Coarsen(world->problem).empty());
   EXPECT_EQ(SearchFrom(*world, world->legality.incoming, 100).placement, world->legality.incoming);
+}
+
+TEST(Search, TakesTheBestOfItsStarts) {
+  const auto world = EightOps(4);
+  const Placement best = BruteForce(world->problem).first;
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  const SearchResult result = Search(world->problem, Coarsen(world->problem),
+                                     {world->legality.incoming, best}, {}, 2, 0, 0, simulator);
+  EXPECT_EQ(result.placement, best);
+  EXPECT_EQ(result.evaluations, 2);
+}
+
+TEST(SpreadRuns, CutsChainsIntoEqualParts) {
+  tensorflow::GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  std::string last = "arg";
+  for (int k = 0; k < 16; ++k) {
+    AddOp(def, absl::StrCat("t", k), "Tanh", {last}, WorkerCpu(0));
+    last = absl::StrCat("t", k);
+  }
+  const auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  const std::vector<Placement> runs = SpreadRuns(world->problem, Coarsen(world->problem));
+  ASSERT_FALSE(runs.empty());
+  for (const Placement& placement : runs) {
+    EXPECT_EQ(Words(world->legality.Check(world->graph, world->devices, placement)), "");
+    int second = 0, changes = 0;
+    for (int k = 0; k < 16; ++k) {
+      const int device = placement[world->graph.Find(absl::StrCat("t", k))];
+      second += device;
+      if (k > 0) {
+        changes += device != placement[world->graph.Find(absl::StrCat("t", k - 1))] ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(changes, 1);
+    EXPECT_NEAR(second, 8, 2);
+  }
 }
 
 TEST(Coarsen, LevelsArePartitionsOfTheMovableGroups) {
