@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cc/celeritas.h"
+#include "cc/partition.h"
 #include "cc/policy.h"
 #include "cc/search.h"
 #include "tensorflow/core/platform/env.h"
@@ -136,7 +137,7 @@ absl::Status TakeStored(const Problem& problem, const std::string& path, Simulat
 }
 
 // Searches from the best of the proposals, the incoming graph, whose locality no list scheduler may
-// have kept, and runs of blocks.
+// have kept, runs of blocks and partitions.
 absl::Status SearchOn(const Problem& problem, const Options& options,
                       const std::vector<int32_t>& priority, uint64_t deadline_us,
                       Simulator& simulator, Best& best, Choice& choice) {
@@ -149,6 +150,7 @@ absl::Status SearchOn(const Problem& problem, const Options& options,
     starts.push_back(problem.legality->incoming);
   }
   for (Placement& runs : SpreadRuns(problem, levels)) starts.push_back(std::move(runs));
+  for (Placement& parts : Partitions(problem, levels)) starts.push_back(std::move(parts));
   const SearchResult searched = Search(problem, levels, starts, priority, evaluations,
                                        static_cast<uint64_t>(options.seed), deadline_us, simulator);
   choice.candidates.push_back(
