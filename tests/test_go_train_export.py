@@ -17,8 +17,10 @@ except ImportError as error:
     pytest.skip(f"needs a process of its own: {error}", allow_module_level=True)
 
 import tensorflow as tf
-from go_train import clone, export
-from go_train.network import NetworkConfig, PolicyNetwork, feature_moments
+from go_train import clone, export, learner
+from go_train.network import PolicyNetwork
+from go_train.network_config import NetworkConfig
+from go_train.table import feature_moments
 from go_train.testing import TABLE, random_features
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -57,8 +59,14 @@ def policy(network, tmp_path_factory):
 def test_export_equals_the_network(network, policy, ops, devices):
     signatures = tf.saved_model.load(str(policy)).signatures
     features = {name: tf.constant(value) for name, value in random_features(ops, devices).items()}
-    exported = signatures["serving_default"](**features)["placement_logits"].numpy()
-    np.testing.assert_allclose(exported, network(features).numpy(), rtol=1e-5, atol=1e-5)
+    exported = signatures["serving_default"](**features)
+    decisions = network.decide(features)
+    for name, value in (
+        ("placement_logits", decisions.placement),
+        ("priority_logits", decisions.priority),
+        ("fusion_logits", decisions.fusion),
+    ):
+        np.testing.assert_allclose(exported[name].numpy(), value.numpy(), rtol=1e-5, atol=1e-5)
 
 
 def test_export_loads_without_tfgnn_and_keras(network, policy, tmp_path):
@@ -93,20 +101,21 @@ def test_export_is_one_flat_file(policy):
     assert not [node.name for node in graph.node if node.device]
 
 
-def test_signature_has_the_nine_inputs_with_free_sizes(policy):
+def test_signature_has_the_ten_inputs_with_free_sizes(policy):
     serving = tf.saved_model.load(str(policy)).signatures["serving_default"]
     _, inputs = serving.structured_input_signature
     shapes = {name: tuple(spec.shape) for name, spec in inputs.items()}
     assert shapes == {
-        "node_features": (None, 3),
+        "node_features": (None, 5),
         "op_type": (None,),
         "edge_source": (None,),
         "edge_target": (None,),
-        "edge_features": (None, 2),
+        "edge_features": (None, 3),
         "device_features": (None, 2),
         "node_device_features": (None, None, 2),
         "node_device_mask": (None, None),
         "link_features": (None, None, 2),
+        "op_group": (None,),
     }
 
 
@@ -133,7 +142,7 @@ def test_checkpoint_to_network(tmp_path):
     clone.checkpoint.save(path, trainer.state(0))
     features = random_features(20, 3)
     np.testing.assert_array_equal(
-        export.load_network(path)(features).numpy(), trainer.network(features).numpy()
+        learner.load_network(path)(features).numpy(), trainer.network(features).numpy()
     )
 
 

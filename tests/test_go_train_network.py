@@ -14,17 +14,12 @@ except ImportError as error:
 
 import tensorflow as tf
 from go_train import losses
-from go_train.network import (
-    ILLEGAL_LOGIT,
-    FeatureTable,
-    MaxPoolConvolution,
-    NetworkConfig,
-    PolicyNetwork,
-    Standardize,
-    device_rank,
-    feature_moments,
-    op_graph_tensor,
-)
+from go_train.encoder import MaxPoolConvolution, device_rank, op_graph_tensor
+from go_train.heads import ILLEGAL_LOGIT
+from go_train.layers import Standardize
+from go_train.network import PolicyNetwork
+from go_train.network_config import NetworkConfig
+from go_train.table import FeatureTable, feature_moments
 from go_train.testing import TABLE, make_alike, permute_devices, random_features
 
 
@@ -37,8 +32,8 @@ def network() -> PolicyNetwork:
 
 
 def test_feature_table_counts_and_finds():
-    assert [TABLE.width(group) for group in ("node", "node_device", "link")] == [3, 2, 2]
-    assert TABLE.column("node_device/log_time") == 1
+    assert [TABLE.width(group) for group in ("node", "node_device", "link")] == [5, 2, 2]
+    assert TABLE.column("node_device/log_relative_time") == 1
     assert FeatureTable.from_rows(TABLE.rows) == TABLE
 
 
@@ -117,7 +112,13 @@ def test_permuting_ops_permutes_the_answer(network):
     order = np.random.default_rng(3).permutation(15)
     position = np.argsort(order).astype(np.int32)
     moved = dict(features)
-    for name in ("node_features", "op_type", "node_device_features", "node_device_mask"):
+    for name in (
+        "node_features",
+        "op_type",
+        "node_device_features",
+        "node_device_mask",
+        "op_group",
+    ):
         moved[name] = features[name][order]
     for name in ("edge_source", "edge_target"):
         moved[name] = position[features[name]]

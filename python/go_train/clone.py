@@ -19,16 +19,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from go_train import checkpoint, config, dataset, evaluate, losses
+from go_train import checkpoint, config, dataset, evaluate, losses, schedules
 from go_train.dataset import Example
-from go_train.network import (
-    Features,
-    FeatureTable,
-    NetworkConfig,
-    PolicyNetwork,
-    feature_moments,
-    input_signature,
-)
+from go_train.learner import Learner, check_same_run
+from go_train.network_config import NetworkConfig
+from go_train.table import Features, FeatureTable, feature_moments, input_signature
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,6 +36,9 @@ class CloneConfig:
         learning_rate: Adam's, at its peak.
         warmup_steps: updates over which the rate rises from 0; then it falls to 0 along a cosine.
         gradient_norm: longer gradients are scaled down to it.
+        early_rounds: weight of the mean loss of the rounds before the last.
+        scheduling: weight of the loss of priorities.
+        fusion: weight of the loss of fusion.
         checkpoint_every: updates between checkpoints.
         validate_every: updates between validations.
         seed: of the weights and of the order of graphs; equal seeds give equal results.
@@ -53,6 +51,9 @@ class CloneConfig:
     learning_rate: float = 2e-3
     warmup_steps: int = 50
     gradient_norm: float = 1.0
+    early_rounds: float = 0.5
+    scheduling: float = 0.1
+    fusion: float = 0.1
     checkpoint_every: int = 200
     validate_every: int = 200
     seed: int = 0
@@ -66,82 +67,72 @@ class CloneConfig:
 
 
 def learning_rate(settings: CloneConfig, step: int) -> float:
-    """Returns the rate of update `step` (from 0): a linear rise, then a cosine to 0."""
-    if step < settings.warmup_steps:
-        return settings.learning_rate * (step + 1) / settings.warmup_steps
-    done = (step - settings.warmup_steps) / max(1, settings.steps - settings.warmup_steps)
-    return settings.learning_rate * 0.5 * (1.0 + float(np.cos(np.pi * done)))
+    """Returns the rate of update `step` (from 0)."""
+    return schedules.learning_rate(
+        settings.learning_rate, step=step, steps=settings.steps, warmup=settings.warmup_steps
+    )
 
 
 def batch_indices(settings: CloneConfig, step: int, examples: int) -> np.ndarray:
-    """Returns the examples of update `step`; each epoch has all of them, in its own order.
-
-    A function of the step alone, so that a resumed run sees what an unbroken one would have seen.
-    """
-    first = step * settings.graphs_per_step
-    positions = np.arange(first, first + settings.graphs_per_step)
-    orders = {
-        epoch: np.random.default_rng([settings.seed, epoch]).permutation(examples)
-        for epoch in np.unique(positions // examples)
-    }
-    return np.array([orders[p // examples][p % examples] for p in positions])
+    """Returns the examples of update `step`."""
+    return schedules.batch_indices(
+        settings.seed, step=step, size=settings.graphs_per_step, examples=examples
+    )
 
 
 class Trainer:
     """The network, its optimizer and the compiled update."""
 
     def __init__(self, settings: CloneConfig, table: FeatureTable):
-        tf.keras.utils.set_random_seed(settings.seed)
         self._settings = settings
-        self.network = PolicyNetwork(settings.network, table)
-        self._optimizer = tf.keras.optimizers.Adam(settings.learning_rate)
-        self._optimizer.build(self.network.trainable_variables)
-        features = input_signature(table)
-        labels = tf.TensorSpec([None], tf.int32, "labels")
-        weights = tf.TensorSpec([None], tf.float32, "weights")
-        self.policy = tf.function(self.network.call, input_signature=[features])
-        self._gradients = tf.function(
-            self._loss_and_gradients, input_signature=[features, labels, weights]
+        self.learner = Learner(
+            settings.network, table, seed=settings.seed, gradient_norm=settings.gradient_norm
         )
-        self._apply = tf.function(self._apply_gradients)
+        self.network, self.policy = self.learner.network, self.learner.policy
+        signature = [
+            input_signature(table),
+            tf.TensorSpec([None], tf.int32, "labels"),
+            tf.TensorSpec([None], tf.float32, "weights"),
+            tf.TensorSpec([None], tf.int32, "priority"),
+            tf.TensorSpec([None], tf.float32, "fusion"),
+        ]
+        self._gradients = tf.function(self._loss_and_gradients, input_signature=signature)
 
     def _loss_and_gradients(
-        self, features: Features, labels: tf.Tensor, weights: tf.Tensor
+        self,
+        features: Features,
+        labels: tf.Tensor,
+        weights: tf.Tensor,
+        priority: tf.Tensor,
+        fusion: tf.Tensor,
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        settings = self._settings
         with tf.GradientTape() as tape:
-            loss = losses.placement_cross_entropy(self.network(features), labels, weights)
-        gradients = tape.gradient(
-            loss,
-            self.network.trainable_variables,
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-    def _apply_gradients(self, gradients: list[tf.Tensor], rate: tf.Tensor) -> None:
-        gradients, _ = tf.clip_by_global_norm(gradients, self._settings.gradient_norm)
-        self._optimizer.learning_rate.assign(rate)
-        self._optimizer.apply_gradients(
-            zip(gradients, self.network.trainable_variables, strict=True)
-        )
+            decisions = self.network.decide(features)
+            rounds = [
+                losses.placement_cross_entropy(logits, labels, weights)
+                for logits in decisions.rounds
+            ]
+            loss = rounds[-1]
+            if len(rounds) > 1:
+                loss += settings.early_rounds * tf.add_n(rounds[:-1]) / (len(rounds) - 1)
+            everywhere = tf.ones_like(weights)
+            loss += settings.scheduling * losses.placement_cross_entropy(
+                decisions.priority, priority, everywhere
+            )
+            loss += settings.fusion * losses.binary_cross_entropy(decisions.fusion, fusion)
+        return rounds[-1], self.learner.gradients(tape, loss)
 
     def update(self, examples: Sequence[Example], step: int) -> float:
         """Applies one update from the mean gradient over `examples`; returns the mean loss."""
-        total, total_loss = None, 0.0
-        for example in examples:
-            loss, gradients = self._gradients(
-                dict(example.features), example.labels, example.weights
+        results = [
+            self._gradients(
+                dict(each.features), each.labels, each.weights, each.priority, each.fusion
             )
-            total_loss += float(loss)
-            total = (
-                gradients
-                if total is None
-                else [a + b for a, b in zip(total, gradients, strict=True)]
-            )
-        if total is None:
-            raise ValueError("update: examples is empty")
-        rate = tf.constant(learning_rate(self._settings, step), tf.float32)
-        self._apply([gradient / len(examples) for gradient in total], rate)
-        return total_loss / len(examples)
+            for each in examples
+        ]
+        self.learner.apply([found for _, found in results], learning_rate(self._settings, step))
+        return float(np.mean([float(loss) for loss, _ in results]))
 
     def validate(self, examples: Sequence[Example]) -> tuple[float, float]:
         """Returns mean loss and mean imitation accuracy over `examples`."""
@@ -160,37 +151,12 @@ class Trainer:
 
     def state(self, step: int) -> checkpoint.Checkpoint:
         """Returns all that a later run needs to go on after `step` updates."""
-        return checkpoint.Checkpoint(
-            step=step,
-            config=config.to_dict(self._settings),
-            table=self.network.table.rows,
-            arrays={
-                "network": checkpoint.values_of(self.network.variables),
-                "optimizer": checkpoint.values_of(self._optimizer.variables),
-            },
-        )
-
-    def restore(self, state: checkpoint.Checkpoint) -> None:
-        """Takes the variables of `state`."""
-        checkpoint.assign(self.network.variables, state.arrays["network"], what="network")
-        checkpoint.assign(self._optimizer.variables, state.arrays["optimizer"], what="optimizer")
+        return self.learner.state(step, self._settings)
 
 
 def _append_row(path: pathlib.Path, row: dict[str, Any]) -> None:
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
-
-
-def _check_same_run(
-    state: checkpoint.Checkpoint, settings: CloneConfig, table: FeatureTable, path: pathlib.Path
-) -> None:
-    """Raises ValueError unless `state` was written by a run with these settings and features."""
-    ours = json.loads(json.dumps(config.to_dict(settings)))
-    if change := config.difference(ours, state.config):
-        raise ValueError(f"{path}: cannot resume with other settings: {change}")
-    if state.table != table.rows:
-        odd = sorted(set(state.table) ^ set(table.rows)) or ["order of rows"]
-        raise ValueError(f"{path}: cannot resume with another feature table: {odd[0]!r} differs")
 
 
 def train(
@@ -224,8 +190,8 @@ def train(
     trainer, start = Trainer(settings, table), 0
     if path.exists():
         state = checkpoint.load(path)
-        _check_same_run(state, settings, table, path)
-        trainer.restore(state)
+        check_same_run(state, settings, table, path)
+        trainer.learner.restore(state)
         start = state.step
         logging.info("resuming from %s after %d steps", path, start)
     else:
@@ -294,6 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line; returns its exit code."""
     parser = argparse.ArgumentParser(prog="go_train.clone", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, required=True, help="output directory")
+    parser.add_argument("--data", type=pathlib.Path, help="where graphs are kept; OUT/data")
     parser.add_argument("--steps", type=int, help="updates in all")
     parser.add_argument("--config", type=pathlib.Path, help="settings as JSON, see CloneConfig")
     options = parser.parse_args(arguments)
@@ -309,7 +276,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = FeatureTable.from_rows(grappler_go.feature_table())
     bar = tf.keras.utils.Progbar(dataset.count_graphs(settings.data), unit_name="graph")
     examples = dataset.load(
-        settings.data, table=table, op_graph=grappler_go.OpGraph, on_graph=lambda: bar.add(1)
+        settings.data,
+        table=table,
+        op_graph=grappler_go.OpGraph,
+        folder=options.data or options.out / "data",
+        on_graph=lambda: bar.add(1),
     )
     bar = tf.keras.utils.Progbar(settings.steps, stateful_metrics=["loss"])
     trainer = train(

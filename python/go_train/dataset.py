@@ -1,75 +1,50 @@
-"""Examples for behaviour cloning: graphs on devices, with the best heuristic's placement as label.
+"""Examples: graphs on devices, with the best plan that the teachers find as label.
 
 Features, labels, legality and step times all come from the C++ library through
-`grappler_go.OpGraph`, so that training sees what the deployed pass sees.
+`grappler_go.OpGraph`, so that training sees what the deployed pass sees. Graphs and plans take
+minutes to make, so they are kept in a directory, from which a later run takes them.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+import tensorflow as tf
 
-from go_train import graphs
-from go_train.network import FeatureTable
+from go_train import devices as devices_lib
+from go_train import graphs, labels, splits, workload_graphs
+from go_train.devices import Devices
+from go_train.labels import PlacementGraph, Plan, TeacherConfig
+from go_train.splits import HELD_OUT, TRAIN, VALIDATION
+from go_train.table import GROUP, FeatureTable
 
-TRAIN = "train"
-VALIDATION = "validation"
-INCOMING = "incoming"  # The plan of the graph as it stands.
-_KERAS = "keras"
-_TIME_FEATURE = "node/log_time_share"  # log10(1e-6 + time / mean time) / 6
-
-
-class PlacementGraph(Protocol):
-    """The part of `grappler_go.OpGraph` that training uses."""
-
-    groups: np.ndarray
-    """Colocation group of each op [ops]; members share a device."""
-
-    def features(self) -> Mapping[str, np.ndarray]:
-        """The nine inputs of the policy."""
-
-    def heuristic(self, name: str, *, seed: int = 0, transfer_weight: float = 1.0) -> np.ndarray:
-        """Device indices [ops] of a heuristic plan."""
-
-    def simulate(self, placements: np.ndarray) -> Any:
-        """Simulated `step_us` and `feasible` [plans] of placements [plans, ops]."""
-
-    def repair(self, placement: np.ndarray) -> np.ndarray:
-        """The nearest legal placement [ops]."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Devices:
-    """Devices to place on.
-
-    Attributes:
-        kind: "workers" or "gpus".
-        names: full device names.
-        profile: device profile, JSON text.
-    """
-
-    kind: str
-    names: tuple[str, ...]
-    profile: str
+PRIORITY_LEVELS = 20  # As the pass schedules, cc/planner.cc.
+_OPEN_GRAPHS = 64
+_SEED_STRIDE = 100_003
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """A graph on devices with the placement to imitate.
+    """A graph on devices with the plan to imitate.
 
     Attributes:
         name: graph and devices.
         family: the graph's family.
-        features: the nine inputs of the policy.
+        features: the inputs of the policy.
         labels: int32 [ops], device indices.
         weights: float32 [ops], how much an op's label counts; mean 1 over ops with a choice.
-        graph: what simulates placements of it; None where only imitation is judged.
+        priority: int32 [ops], the schedule to imitate and to simulate with.
+        fusion: float32 [edges], 1 where the consumer is to join its producer.
+        plan: the labels' step time, and what it is compared with; None where nothing is simulated.
+        limits: bytes that each device may hold, f64 [devices]; None = no limits.
+        open: opens what simulates placements; None where only imitation is judged.
     """
 
     name: str
@@ -77,7 +52,22 @@ class Example:
     features: Mapping[str, np.ndarray]
     labels: np.ndarray
     weights: np.ndarray
-    graph: PlacementGraph | None = None
+    priority: np.ndarray
+    fusion: np.ndarray
+    plan: Plan | None = None
+    limits: np.ndarray | None = None
+    open: Callable[[], PlacementGraph] | None = None
+
+    @property
+    def graph(self) -> PlacementGraph:
+        """What simulates placements.
+
+        Raises:
+            ValueError: the example was made without.
+        """
+        if self.open is None:
+            raise ValueError(f"{self.name}: the example was built without its graph")
+        return self.open()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,262 +75,276 @@ class DatasetConfig:
     """Settings of the training data.
 
     Attributes:
+        workloads: families of the benchmark's workloads, out of workload_graphs.FAMILIES.
+        graphs_per_workload: graphs of each, at sizes drawn at random, every other a training step.
         families: generated families, keys of graphs.FAMILIES.
         graphs_per_family: generated graphs of each family, half of them training steps.
-        keras_models: real models, keys of graphs.KERAS_MODELS; each forward and as a training step.
-        device_counts: each graph is placed on so many workers, and on a CPU and so many GPUs.
-        teachers: heuristics to imitate; the one with the fastest simulated step is the label.
-        transfer_weights: how shy of transfers the teachers are made; each is tried.
-        margin: by what share of the incoming step a plan must be faster to be preferred to it.
-        validation_every: every so many graphs of a family (real models too) are held out.
+        keras_models: small models, keys of graphs.KERAS_MODELS; each forward and as a training
+            step.
+        folder: profiled graphs (.json) anywhere below it are taken too, on their own devices.
+        device_sets: what graphs are placed on, each "workers:N", "gpus:N" or "p100:N".
+        sets_per_graph: so many of them for a graph, in turn; 0 = all.
+        teacher: who makes the labels.
+        held_out: a family out of splits.KIN that training must not see; "" = none.
+        validation_every: every so many graphs of a family are for validation.
         max_nodes: graphs with more nodes are left out.
         seed: equal seeds give equal data.
     """
 
+    workloads: tuple[str, ...] = workload_graphs.FAMILIES
+    graphs_per_workload: int = 12
     families: tuple[str, ...] = tuple(graphs.FAMILIES)
-    graphs_per_family: int = 40
+    graphs_per_family: int = 12
     keras_models: tuple[str, ...] = tuple(graphs.KERAS_MODELS)
-    device_counts: tuple[int, ...] = (2, 4, 8)
-    teachers: tuple[str, ...] = ("m_etf", "critical_path")
-    transfer_weights: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
-    margin: float = 0.05
+    folder: str = ""
+    device_sets: tuple[str, ...] = (
+        "p100:2",
+        "workers:2",
+        "p100:4",
+        "gpus:4",
+        "p100:8",
+        "workers:4",
+        "gpus:2",
+    )
+    sets_per_graph: int = 3
+    teacher: TeacherConfig = dataclasses.field(default_factory=TeacherConfig)
+    held_out: str = ""
     validation_every: int = 6
     max_nodes: int = 4000
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for field, known in (("families", graphs.FAMILIES), ("keras_models", graphs.KERAS_MODELS)):
+        for field, known in (
+            ("workloads", workload_graphs.FAMILIES),
+            ("families", graphs.FAMILIES),
+            ("keras_models", graphs.KERAS_MODELS),
+        ):
             for name in getattr(self, field):
                 if name not in known:
                     raise ValueError(
                         f"DatasetConfig.{field}: want names out of {', '.join(known)}, got {name!r}"
                     )
-        for field in ("teachers", "transfer_weights", "device_counts"):
-            if not getattr(self, field):
-                raise ValueError(f"DatasetConfig.{field}: want at least one")
+        if not self.device_sets:
+            raise ValueError("DatasetConfig.device_sets: want at least one")
+        for spec in self.device_sets:
+            try:
+                devices_lib.parse(spec)
+            except ValueError as error:
+                raise ValueError(f"DatasetConfig.device_sets: {error}") from error
+        if self.held_out and self.held_out not in splits.KIN:
+            raise ValueError(
+                f"DatasetConfig.held_out: want one of {', '.join(splits.KIN)} or nothing,"
+                f" got {self.held_out!r}"
+            )
         if self.validation_every < 2:
             raise ValueError(
                 f"DatasetConfig.validation_every: want at least 2, got {self.validation_every}"
             )
 
 
-_CORE = {  # One core of a server.
-    "matmul_gflops": 60.0,
-    "elementwise_gops": 2.0,
-    "memory_gb_per_s": 8.0,
-    "launch_us": 8.0,
-}
-_P100 = {  # What dense layers reach of it.
-    "matmul_gflops": 7000.0,
-    "elementwise_gops": 200.0,
-    "memory_gb_per_s": 500.0,
-    "launch_us": 6.0,
-}
-# gRPC copies on the processors at both ends; PCIe does not.
-_GRPC = {"latency_us": 400.0, "gb_per_s": 2.0, "busy_us": 100.0, "busy_gb_per_s": 3.0}
-_PCIE = {"latency_us": 20.0, "gb_per_s": 10.0}
-_RATES = ("matmul_gflops", "elementwise_gops", "memory_gb_per_s")
-
-
-def _vary(rng: np.random.Generator, figures: Mapping[str, float]) -> dict[str, float]:
-    """Returns `figures`, each times at most 2 either way, to four digits."""
-    return {
-        name: float(f"{value * 2.0 ** rng.uniform(-1, 1):.4g}") for name, value in figures.items()
-    }
-
-
-def _profile(
-    rng: np.random.Generator,
-    *,
-    devices: Mapping[str, Mapping[str, float]],
-    links: Sequence[tuple[str, str, str, Mapping[str, float]]],
-    slowest: float,
-) -> str:
-    """Returns a profile around the given figures, JSON text.
-
-    All compute is up to `slowest` times slower: to a planner that is a graph as much heavier, so
-    that a small graph stands for a large one, and some graphs gain from more devices, some lose.
-    """
-    slowdown = slowest ** rng.uniform(0, 1)
-    varied = {kind: _vary(rng, figures) for kind, figures in devices.items()}
-    for figures in varied.values():
-        for name in _RATES:
-            figures[name] /= slowdown
-    return json.dumps(
-        {
-            "version": 1,
-            "name": "training",
-            "devices": varied,
-            "links": [
-                {"source": source, "target": target, "scope": scope, **_vary(rng, figures)}
-                for source, target, scope, figures in links
-            ],
-        }
-    )
-
-
-def cpu_workers(count: int, rng: np.random.Generator) -> Devices:
-    """Returns `count` single-core worker processes that talk over gRPC."""
-    names = tuple(f"/job:worker/replica:0/task:{i}/device:CPU:0" for i in range(count))
-    profile = _profile(
-        rng, devices={"CPU": _CORE}, links=[("CPU", "CPU", "remote", _GRPC)], slowest=64.0
-    )
-    return Devices("workers", names, profile)
-
-
-def gpu_host(count: int, rng: np.random.Generator) -> Devices:
-    """Returns a CPU and `count` P100-like GPUs in one process."""
-    host = "/job:localhost/replica:0/task:0"
-    gpus = (f"{host}/device:GPU:{i}" for i in range(count))
-    ends = (("GPU", "GPU"), ("CPU", "GPU"), ("GPU", "CPU"))
-    profile = _profile(
-        rng,
-        devices={"CPU": _CORE, "GPU": _P100},
-        links=[(source, target, "local", _PCIE) for source, target in ends],
-        slowest=16.0,
-    )
-    return Devices("gpus", (f"{host}/device:CPU:0", *gpus), profile)
-
-
-def interchangeable(features: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns bool [devices, devices]: whether swapping two devices leaves all inputs the same."""
-    device, link = features["device_features"], features["link_features"]
-    pairs, mask = features["node_device_features"], features["node_device_mask"]
-    count = len(device)
-    same = np.eye(count, dtype=bool)
-    for a in range(count):
-        for b in range(a):
-            swap = np.arange(count)
-            swap[[a, b]] = b, a
-            same[a, b] = same[b, a] = (
-                np.array_equal(device[a], device[b])
-                and np.array_equal(mask[:, a], mask[:, b])
-                and np.array_equal(pairs[:, a], pairs[:, b])
-                and np.array_equal(link, link[np.ix_(swap, swap)])
-            )
-    return same
-
-
-def canonical_labels(labels: np.ndarray, features: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Renames interchangeable devices by their first use in topological order.
-
-    Plans that differ only by such names cost the same; without this the labels of two equal GPUs
-    would be noise. Devices that anything tells apart (a pinned op, a link) keep their names.
-
-    Args:
-        labels: int32 [ops], device indices.
-        features: the nine inputs.
-    """
-    same = interchangeable(features)
-    free = features["node_device_mask"].sum(axis=1) > 1
-    order = np.concatenate([np.flatnonzero(free), np.flatnonzero(~free)])
-    used, first = np.unique(labels[order], return_index=True)
-    by_first_use = used[np.argsort(first)]
-    renamed = np.full(len(same), -1, np.int32)
-    taken: set[int] = set()
-    unused = [device for device in range(len(same)) if device not in by_first_use]
-    for device in [*by_first_use, *unused]:
-        renamed[device] = next(int(d) for d in np.flatnonzero(same[device]) if d not in taken)
-        taken.add(int(renamed[device]))
-    return renamed[labels]
-
-
-def relative_times(features: Mapping[str, np.ndarray], table: FeatureTable) -> np.ndarray:
-    """Returns [ops]: compute time on the fastest legal device over the graph's mean."""
-    logs = features["node_features"][:, table.column(_TIME_FEATURE)].astype(np.float64)
-    return np.maximum(10.0 ** (6.0 * logs) - 1e-6, 0.0)
-
-
-def node_weights(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Returns float32 [ops]: weights that grow with cost, with mean 1; 0 for ops without a choice.
-
-    The logarithm keeps one huge op from outweighing the structure around it; the constant is there
-    because a misplaced op of no cost still costs its transfers.
-
-    Args:
-        times: [ops], compute times over their mean.
-        mask: [ops, devices], above 0 where legal.
-    """
-    weights = (0.5 + np.log2(1.0 + times)) * (mask.sum(axis=1) > 1)
-    total = weights.sum()
-    return (weights * (np.count_nonzero(weights) / total if total else 0.0)).astype(np.float32)
-
-
-def best_plan(graph: PlacementGraph, config: DatasetConfig) -> np.ndarray:
-    """Returns the fastest feasible plan [ops] of the teachers, or the incoming one.
-
-    With one teacher and one weight there is nothing to choose: its plan is the result.
-    """
-    plans = [
-        graph.heuristic(teacher, transfer_weight=weight)
-        for teacher in config.teachers
-        for weight in config.transfer_weights
-    ]
-    if len(plans) == 1:
-        return plans[0]
-    plans.append(graph.heuristic(INCOMING))
-    result = graph.simulate(np.stack(plans))
-    times = np.where(result.feasible, result.step_us, np.inf)
-    times[:-1] /= 1.0 - config.margin
-    return plans[int(np.argmin(times))]
-
-
 def make_example(
     *,
     name: str,
     family: str,
-    graph: PlacementGraph,
+    features: Mapping[str, np.ndarray],
+    plan: Plan,
     table: FeatureTable,
-    config: DatasetConfig,
-    keep_graph: bool,
+    limits: np.ndarray | None = None,
+    opener: Callable[[], PlacementGraph] | None = None,
 ) -> Example:
-    """Returns the example of `graph`: features, canonical labels of the best plan, weights."""
-    features = graph.features()
-    labels = canonical_labels(best_plan(graph, config), features)
+    """Returns the example of a graph with this plan, devices renamed canonically."""
+    placement = labels.canonical_labels(plan.placement, features, table).astype(np.int32)
+    times = labels.relative_times(features, table)
     return Example(
         name=name,
         family=family,
         features=features,
-        labels=labels.astype(np.int32),
-        weights=node_weights(relative_times(features, table), features["node_device_mask"]),
-        graph=graph if keep_graph else None,
+        labels=placement,
+        weights=labels.node_weights(times, features["node_device_mask"]),
+        priority=labels.critical_path_priorities(features, table, PRIORITY_LEVELS),
+        fusion=labels.fusion_labels(features, placement, table),
+        plan=plan,
+        limits=limits,
+        open=opener,
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Recipe:
-    """How to build one graph, and which side of the split it is on."""
+def features_of(graph: PlacementGraph) -> dict[str, np.ndarray]:
+    """Returns the inputs of the policy, the groups with them."""
+    return {**graph.features(), GROUP: np.asarray(graph.groups, np.int32)}
 
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """How to build one graph, and which side of the split it is on.
+
+    Attributes:
+        name: says all that it depends on.
+        family: the graph's family.
+        split: TRAIN, VALIDATION, HELD_OUT, or "" for a graph that is not used.
+        build: makes it.
+        seed: of the devices' figures.
+        own_devices: the graph's own, which it is placed on alone.
+    """
+
+    name: str
     family: str
     split: str
     build: Callable[[], graphs.TrainingGraph]
     seed: int
+    own_devices: Devices | None = None
 
 
-def _recipes(config: DatasetConfig) -> Iterator[_Recipe]:
+def recipes(config: DatasetConfig) -> Iterator[Recipe]:
     """Yields the graphs of `config`; a graph is held out as a whole, on all its devices."""
 
-    def split(index: int) -> str:
-        return VALIDATION if index % config.validation_every == 0 else TRAIN
+    def make(family: str, index: int, build: Callable[..., graphs.TrainingGraph]) -> Recipe:
+        # `training` alternates at another pace than the split, so that both sides have both.
+        training = (index + index // config.validation_every) % 2 == 1
+        seed = config.seed * _SEED_STRIDE + index
+        return Recipe(
+            name=f"{family}-{seed}-{'train' if training else 'forward'}",
+            family=family,
+            split=split(family, index),
+            build=functools.partial(build, family, seed, training=training),
+            seed=seed,
+        )
 
+    split = functools.partial(
+        splits.split_of, held_out=config.held_out, validation_every=config.validation_every
+    )
+    for family in config.workloads:
+        for index in range(config.graphs_per_workload):
+            yield make(family, index, workload_graphs.workload_graph)
     for family in config.families:
         for index in range(config.graphs_per_family):
-            seed = config.seed * 100_003 + index
-            # `training` alternates at another pace than the split, so that both sides have both.
-            training = (index + index // config.validation_every) % 2 == 1
-
-            build = functools.partial(graphs.random_graph, family, seed, training=training)
-            yield _Recipe(family, split(index), build, seed)
+            yield make(family, index, graphs.random_graph)
     for index, (model, training) in enumerate(
         (model, training) for model in config.keras_models for training in (False, True)
     ):
+        name = f"keras-{model}-{'train' if training else 'forward'}"
         build = functools.partial(graphs.keras_graph, model, training=training)
-        yield _Recipe(_KERAS, split(index), build, config.seed * 100_003 + 50_000 + index)
+        family = f"keras/{model}"
+        seed = config.seed * _SEED_STRIDE + 50_000 + index
+        yield Recipe(name, family, split(family, index), build, seed)
+    for index, path in enumerate(_profiled(config.folder)):
+        family = "msr/" + path.stem.partition("_")[0].partition("-")[0]
+        yield _profiled_recipe(path, family, split(family, index))
+
+
+def _profiled(folder: str) -> list[pathlib.Path]:
+    """Returns the profiled graphs below `folder`, in order; splits that lie there are no graphs."""
+    if not folder:
+        return []
+    root = pathlib.Path(folder)
+    if not root.is_dir():
+        raise ValueError(f"DatasetConfig.folder: no such directory {folder!r}")
+    return sorted(path for path in root.rglob("*.json") if "expert" not in path.stem)
+
+
+def _profiled_recipe(path: pathlib.Path, family: str, split: str) -> Recipe:
+    from grappler_go import inputs
+
+    read = inputs.read(path)
+    name = f"{family}-{path.stem}".replace("/", "-")
+    graph = graphs.TrainingGraph(name, family, read.graph_def, read.fetch, read.feed)
+    own = Devices("profiled", read.devices, read.profile)
+    return Recipe(name, family, split, lambda: graph, 0, own)
 
 
 def count_graphs(config: DatasetConfig) -> int:
     """Returns how many graphs `load` builds, before any is left out for its size."""
-    return sum(1 for _ in _recipes(config))
+    return sum(1 for recipe in recipes(config) if recipe.split)
+
+
+def _device_sets(
+    config: DatasetConfig, recipe: Recipe, index: int
+) -> Iterator[tuple[str, Devices]]:
+    """Yields what graph number `index` is placed on, by name."""
+    if recipe.own_devices is not None:
+        yield "own", recipe.own_devices
+        return
+    count = config.sets_per_graph or len(config.device_sets)
+    for turn in range(min(count, len(config.device_sets))):
+        spec = config.device_sets[(index * count + turn) % len(config.device_sets)]
+        rng = np.random.default_rng([recipe.seed, devices_lib.parse(spec)[1]])
+        yield spec.replace(":", "-"), devices_lib.make(spec, rng)
+
+
+@functools.lru_cache(maxsize=_OPEN_GRAPHS)
+def _open(
+    op_graph: Callable[..., PlacementGraph], path: pathlib.Path, devices: Devices
+) -> PlacementGraph:
+    """Opens a kept graph; so many stay open."""
+    fields = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    graph_def = tf.compat.v1.GraphDef.FromString(path.read_bytes())
+    return op_graph(
+        graph_def,
+        list(devices.names),
+        profile=devices.profile,
+        fetch=fields["fetch"],
+        feed=fields["feed"],
+        move_state=devices.kind != "workers",
+    )
+
+
+def _write(path: pathlib.Path, write: Callable[[pathlib.Path], None]) -> None:
+    """Has `write` make a file, which gets its name when it is whole."""
+    aside = path.with_name(f"{path.stem}.{os.getpid()}.tmp{path.suffix}")
+    try:
+        write(aside)
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _kept_graph(recipe: Recipe, folder: pathlib.Path) -> pathlib.Path:
+    """Returns the file of the recipe's graph, made if need be."""
+    path = folder / f"{recipe.name}.pb"
+    if path.exists():
+        return path
+    built = recipe.build()
+    fields = {
+        "fetch": built.fetch,
+        "feed": built.feed,
+        "family": built.family,
+        "nodes": len(built.graph_def.node),
+    }
+    _write(path.with_suffix(".json"), lambda p: _write_text(p, json.dumps(fields)))
+    data = built.graph_def.SerializeToString(deterministic=True)
+    _write(path, lambda p: _write_bytes(p, data))
+    return path
+
+
+def _write_text(path: pathlib.Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _write_bytes(path: pathlib.Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _kept_plan(
+    path: pathlib.Path,
+    open_graph: Callable[[], PlacementGraph],
+    table: FeatureTable,
+    teacher: TeacherConfig,
+) -> tuple[dict[str, np.ndarray], Plan]:
+    """Returns features and plan of a graph on devices, from `path` or made and kept there."""
+    if path.exists():
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        times = (float(value) for value in arrays.pop("plan_us"))
+        return arrays, Plan(arrays.pop("plan"), *times)
+    graph = open_graph()
+    features = features_of(graph)
+    priority = labels.critical_path_priorities(features, table, PRIORITY_LEVELS)
+    count = len(features["device_features"])
+    plan = labels.best_plan(graph, priority, teacher, devices=count)
+    figures = np.array([plan.step_us, plan.list_us, plan.single_us, plan.incoming_us])
+    arrays = {**features, "plan": plan.placement, "plan_us": figures}
+    _write(path, lambda p: np.savez(p, **arrays))
+    return features, plan
 
 
 def load(
@@ -348,42 +352,48 @@ def load(
     *,
     table: FeatureTable,
     op_graph: Callable[..., PlacementGraph],
+    folder: pathlib.Path,
     on_graph: Callable[[], None] = lambda: None,
 ) -> dict[str, list[Example]]:
-    """Builds all graphs of `config` on all their devices.
+    """Builds all graphs of `config` on all their devices, or takes them from `folder`.
 
     Args:
         config: what to build.
         table: the feature table of the library.
         op_graph: `grappler_go.OpGraph`.
+        folder: where graphs, features and plans are kept; made if need be.
         on_graph: called after each graph, for a progress bar.
 
     Returns:
-        Examples by split; those of VALIDATION can be simulated.
+        Examples by split.
+
+    Raises:
+        ValueError: the profiled graphs' folder does not exist.
     """
-    examples: dict[str, list[Example]] = {TRAIN: [], VALIDATION: []}
-    for recipe in _recipes(config):
-        built = recipe.build()
-        if len(built.graph_def.node) <= config.max_nodes:
-            for count, make_devices in itertools.product(
-                config.device_counts, (cpu_workers, gpu_host)
-            ):
-                devices = make_devices(count, np.random.default_rng([recipe.seed, count]))
-                graph = op_graph(
-                    built.graph_def,
-                    list(devices.names),
-                    profile=devices.profile,
-                    fetch=built.fetch,
-                    feed=built.feed,
-                )
+    folder.mkdir(parents=True, exist_ok=True)
+    examples: dict[str, list[Example]] = {TRAIN: [], VALIDATION: [], HELD_OUT: []}
+    for index, recipe in enumerate(recipes(config)):
+        if not recipe.split:
+            continue
+        path = _kept_graph(recipe, folder)
+        nodes = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))["nodes"]
+        if nodes <= config.max_nodes:
+            for set_name, devices in _device_sets(config, recipe, index):
+                opener = functools.partial(_open, op_graph, path, devices)
+                # The devices' figures, the features and the teacher are all part of the key.
+                key = repr((devices, table.rows, config.teacher))
+                digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+                kept = folder / f"{recipe.name}-{set_name}-{digest}.npz"
+                features, plan = _kept_plan(kept, opener, table, config.teacher)
                 examples[recipe.split].append(
                     make_example(
-                        name=f"{built.name}/{devices.kind}-{count}",
+                        name=f"{recipe.name}/{set_name}",
                         family=recipe.family,
-                        graph=graph,
+                        features=features,
+                        plan=plan,
                         table=table,
-                        config=config,
-                        keep_graph=recipe.split == VALIDATION,
+                        limits=devices_lib.memory_limits(devices),
+                        opener=opener,
                     )
                 )
         on_graph()

@@ -16,11 +16,14 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.framework import convert_to_constants
 
-from go_train import checkpoint, config
-from go_train.clone import CloneConfig
-from go_train.network import FeatureTable, PolicyNetwork, input_signature
+from go_train.learner import load_network
+from go_train.network import PolicyNetwork
+from go_train.table import FeatureTable, input_signature
 
 OUTPUT = "placement_logits"
+PRIORITY_OUTPUT = "priority_logits"
+FUSION_OUTPUT = "fusion_logits"
+OUTPUTS = (OUTPUT, PRIORITY_OUTPUT, FUSION_OUTPUT)
 TABLE_SIGNATURE = "feature_table"
 TABLE_OUTPUT = "names"
 MAX_BYTES = 8 * 1024 * 1024
@@ -29,18 +32,23 @@ MAX_BYTES = 8 * 1024 * 1024
 def frozen_graph(network: PolicyNetwork) -> tf.Graph:
     """Returns the inference graph of `network`, weights as constants.
 
-    Its placeholders have the names of the inputs, its result is the tensor "placement_logits:0".
+    Its placeholders have the names of the inputs, its results those of the outputs.
     """
     signature = input_signature(network.table)
 
-    def logits(**features: tf.Tensor) -> tf.Tensor:
-        return tf.identity(network(features), name=OUTPUT)
+    def logits(**features: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        decisions = network.decide(features)
+        return (
+            tf.identity(decisions.placement, name=OUTPUT),
+            tf.identity(decisions.priority, name=PRIORITY_OUTPUT),
+            tf.identity(decisions.fusion, name=FUSION_OUTPUT),
+        )
 
     concrete = tf.function(logits).get_concrete_function(**signature)
     frozen = convert_to_constants.convert_variables_to_constants_v2(
         concrete, aggressive_inlining=True
     )
-    graph_def = tf.compat.v1.graph_util.extract_sub_graph(frozen.graph.as_graph_def(), [OUTPUT])
+    graph_def = tf.compat.v1.graph_util.extract_sub_graph(frozen.graph.as_graph_def(), OUTPUTS)
     for node in graph_def.node:
         node.device = ""  # The reader decides.
     graph = tf.Graph()
@@ -52,9 +60,9 @@ def frozen_graph(network: PolicyNetwork) -> tf.Graph:
 def export(network: PolicyNetwork, out: pathlib.Path) -> int:
     """Writes the SavedModel of `network` to directory `out`, replacing what is there.
 
-    Signatures: `serving_default` from the nine inputs to "placement_logits", and `feature_table`
-        from
-    nothing to "names", the rows of the feature table. All sizes of ops, edges and devices are free.
+    Signatures: `serving_default` from the ten inputs to "placement_logits" [ops, devices],
+    "priority_logits" [ops, levels] and "fusion_logits" [edges], and `feature_table` from nothing to
+    "names", the rows of the feature table. All sizes of ops, edges and devices are free.
 
     Returns:
         Its size in bytes.
@@ -86,7 +94,7 @@ def _write(graph: tf.Graph, table: FeatureTable, directory: pathlib.Path) -> Non
         inputs = {
             name: info(graph.get_tensor_by_name(f"{name}:0")) for name in input_signature(table)
         }
-        outputs = {OUTPUT: info(graph.get_tensor_by_name(f"{OUTPUT}:0"))}
+        outputs = {name: info(graph.get_tensor_by_name(f"{name}:0")) for name in OUTPUTS}
         build = v1.saved_model.build_signature_def
         method = v1.saved_model.signature_constants.PREDICT_METHOD_NAME
         signatures = {
@@ -101,19 +109,6 @@ def _write(graph: tf.Graph, table: FeatureTable, directory: pathlib.Path) -> Non
                 session, [v1.saved_model.tag_constants.SERVING], signature_def_map=signatures
             )
             builder.save()
-
-
-def load_network(path: pathlib.Path) -> PolicyNetwork:
-    """Returns the network of a checkpoint file.
-
-    Raises:
-        FileNotFoundError, ValueError: no such file, or not a checkpoint of this network.
-    """
-    state = checkpoint.load(path)
-    settings = config.from_dict(CloneConfig, state.config, where=str(path))
-    network = PolicyNetwork(settings.network, FeatureTable.from_rows(state.table))
-    checkpoint.assign(network.variables, state.arrays["network"], what=str(path))
-    return network
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -46,7 +46,7 @@ class TrainingGraph:
     feed: tuple[str, ...]
 
 
-def _size(rng: np.random.Generator, low: int, high: int) -> int:
+def size(rng: np.random.Generator, low: int, high: int) -> int:
     """Returns an integer from `low` to `high`, each doubling equally likely."""
     return round(float(np.exp(rng.uniform(np.log(low), np.log(high)))))
 
@@ -100,7 +100,7 @@ class _Builder:
 def _layered(build: _Builder) -> list[tf.Tensor]:
     """Layers of ops, each fed by one to three ops of the few layers before."""
     rng = build.rng
-    batch, units = _size(rng, 8, 512), _size(rng, 32, 1024)
+    batch, units = size(rng, 8, 512), size(rng, 32, 1024)
     wide, deep = int(rng.integers(2, 9)), int(rng.integers(3, 14))
     layers = [[build.input(batch, units) for _ in range(int(rng.integers(1, 3)))]]
     for _ in range(deep):
@@ -120,27 +120,27 @@ def _layered(build: _Builder) -> list[tf.Tensor]:
 def _towers(build: _Builder) -> list[tf.Tensor]:
     """Chains beside each other from one input, of unlike length and weight, joined now and then."""
     rng = build.rng
-    batch = _size(rng, 16, 1024)
-    x = build.input(batch, _size(rng, 32, 512))
+    batch = size(rng, 16, 1024)
+    x = build.input(batch, size(rng, 32, 512))
     for _ in range(int(rng.integers(1, 4))):
         towers = []
         for _ in range(int(rng.integers(2, 9))):
-            units, y = _size(rng, 32, 1024), x
+            units, y = size(rng, 32, 1024), x
             for _ in range(int(rng.integers(1, 8))):
                 y = build.elementwise(build.dense(y, units), int(rng.integers(1, 3)))
             towers.append(y)
         x = tf.concat(towers, axis=1)
         if rng.random() < 0.5:
-            x = build.dense(x, _size(rng, 32, 512))
+            x = build.dense(x, size(rng, 32, 512))
     return [x]
 
 
 def _lstm(build: _Builder) -> list[tf.Tensor]:
     """An unrolled stack of LSTM layers over an embedded sequence, with a softmax at each step."""
     rng = build.rng
-    batch, units = _size(rng, 8, 128), _size(rng, 64, 1024)
+    batch, units = size(rng, 8, 128), size(rng, 64, 1024)
     depth, steps = int(rng.integers(1, 5)), int(rng.integers(3, 17))
-    classes = _size(rng, 64, 4096)
+    classes = size(rng, 64, 4096)
     kernels = [build.variable(2 * units, 4 * units) for _ in range(depth)]
     biases = [build.variable(4 * units) for _ in range(depth)]
     output = build.variable(units, classes)
@@ -162,28 +162,28 @@ def _lstm(build: _Builder) -> list[tf.Tensor]:
 def _inception(build: _Builder) -> list[tf.Tensor]:
     """Convolution blocks of parallel branches joined by a concat."""
     rng = build.rng
-    batch, side, base = _size(rng, 2, 32), _size(rng, 12, 96), _size(rng, 8, 64)
+    batch, side, base = size(rng, 2, 32), size(rng, 12, 96), size(rng, 8, 64)
     x = build.conv(build.input(batch, side, side, 3), base, 3, stride=2)
     for _ in range(int(rng.integers(1, 6))):
         branches = [build.conv(x, base, 1)]
         for _ in range(int(rng.integers(1, 4))):
-            y = build.conv(x, _size(rng, 8, 64), 1)
+            y = build.conv(x, size(rng, 8, 64), 1)
             for _ in range(int(rng.integers(1, 3))):
-                y = build.conv(y, _size(rng, 8, 96), int(rng.choice([1, 3, 5])))
+                y = build.conv(y, size(rng, 8, 96), int(rng.choice([1, 3, 5])))
             branches.append(y)
         pooled = tf.nn.avg_pool2d(x, ksize=3, strides=1, padding="SAME")
         branches.append(build.conv(pooled, base, 1))
         x = tf.concat(branches, axis=3)
         if rng.random() < 0.4 and x.shape[1] >= 4:
             x = tf.nn.max_pool2d(x, ksize=3, strides=2, padding="SAME")
-    return [build.dense(tf.reduce_mean(x, axis=[1, 2]), _size(rng, 10, 1000))]
+    return [build.dense(tf.reduce_mean(x, axis=[1, 2]), size(rng, 10, 1000))]
 
 
 def _transformer(build: _Builder) -> list[tf.Tensor]:
     """Attention blocks whose heads are ops of their own, and feed-forward layers."""
     rng = build.rng
-    batch, length = _size(rng, 2, 16), _size(rng, 16, 128)
-    heads, units = int(rng.integers(1, 9)), _size(rng, 16, 96)
+    batch, length = size(rng, 2, 16), size(rng, 16, 128)
+    heads, units = int(rng.integers(1, 9)), size(rng, 16, 96)
     x = build.input(batch, length, heads * units)
     flat = lambda t: tf.reshape(t, [batch * length, t.shape[-1]])  # noqa: E731
     for _ in range(int(rng.integers(1, 5))):
@@ -202,12 +202,12 @@ def _transformer(build: _Builder) -> list[tf.Tensor]:
 def _experts(build: _Builder) -> list[tf.Tensor]:
     """Blocks where gated experts run side by side and their outputs are summed."""
     rng = build.rng
-    batch, units = _size(rng, 16, 512), _size(rng, 32, 512)
+    batch, units = size(rng, 16, 512), size(rng, 32, 512)
     x = build.input(batch, units)
     for _ in range(int(rng.integers(1, 4))):
         count = int(rng.integers(2, 10))
         gates = tf.split(tf.nn.softmax(build.dense(x, count)), count, axis=1)
-        hidden = _size(rng, 64, 2048)
+        hidden = size(rng, 64, 2048)
         outputs = [gate * build.dense(tf.nn.relu(build.dense(x, hidden)), units) for gate in gates]
         x = x + tf.add_n(outputs)
     return [x]

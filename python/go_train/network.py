@@ -1,507 +1,167 @@
-"""The policy network: GraphSAGE over the op graph, scored against every device.
+"""The policy network: from a graph and devices to placement, schedule and fusion.
 
-Data flows from features to a GraphTensor, through the encoder (graph updates) to states of ops and
-devices, and through the head to logits. The number of ops and devices is free, and the devices are
-a set: permuting them permutes the logits.
+Data flows from features through the encoder (graph updates of TF-GNN) to states of ops and devices,
+then through rounds. In each round a recurrent attention layer over the ops and a head decide all
+placements at once, with what the decisions of the round before amount to as input. Then the same
+attention layer decides priorities, with the placement as input, and fusion, with both. The number
+of ops and devices is free, and the devices are a set: permuting them permutes the logits.
 
-GraphSAGE: Hamilton et al., https://arxiv.org/abs/1706.02216.
 GO: Zhou et al., https://arxiv.org/abs/2010.12438.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_gnn as tfgnn
 
-OP = "op"
-DEVICE = "device"
-FLOW = "flow"
-FLOW_REVERSE = "flow_reverse"
-LINK = "link"
+from go_train.attention import SegmentAttention
+from go_train.encoder import OpGraphEncoder, op_graph_tensor
+from go_train.feedback import Columns, feedback, setting_of
+from go_train.heads import (
+    FusionHead,
+    PlacementHead,
+    PriorityHead,
+    group_logits,
+    legal_shares,
+)
+from go_train.network_config import NetworkConfig
+from go_train.table import Features, FeatureTable, smallest_input
 
-ILLEGAL_LOGIT = -1e9
-TABLE_VERSION = "version/1"
-
-_GROUPS = ("node", "edge", "device", "node_device", "link")
-_EDGE_STATE = "edge_state"
-_STANDARD_LIMIT = 8.0  # Standardised inputs are cut here, so that one odd op cannot swamp a sum.
-
-Features = Mapping[str, Any]
+_PLACEMENT, _SCHEDULING, _FUSION = range(3)
 
 
 @dataclasses.dataclass(frozen=True)
-class FeatureTable:
-    """The rows of the C++ feature table, the single source of the network's input widths.
+class Decisions:
+    """What the policy thinks of a graph.
 
     Attributes:
-        names: rows "group/name" in table order, without the version row; groups are node, edge,
-            device, node_device and link.
+        rounds: placement logits [ops, devices] of each round, equal within a colocation group; the
+            last is the answer.
+        priority: logits of priority levels [ops, levels], later levels go first.
+        fusion: logits of fusing an edge's consumer with its producer [edges].
     """
 
-    names: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for name in self.names:
-            if name.partition("/")[0] not in _GROUPS or not name.partition("/")[2]:
-                raise ValueError(f"feature table: row {name!r} is not one of {_GROUPS} / name")
-        repeated = [name for name, n in collections.Counter(self.names).items() if n > 1]
-        if repeated:
-            raise ValueError(f"feature table: row {repeated[0]!r} appears more than once")
-
-    @classmethod
-    def from_rows(cls, rows: Sequence[str]) -> FeatureTable:
-        """Returns the table of `rows` as the C++ side lists them, the version row last.
-
-        Raises:
-            ValueError: the version row is missing or of another version, or a row is malformed.
-        """
-        version = rows[-1] if rows else None
-        if version != TABLE_VERSION:
-            raise ValueError(f"feature table: last row is {version!r}, want {TABLE_VERSION!r}")
-        return cls(tuple(rows[:-1]))
+    rounds: tuple[tf.Tensor, ...]
+    priority: tf.Tensor
+    fusion: tf.Tensor
 
     @property
-    def rows(self) -> tuple[str, ...]:
-        """The rows as the C++ side lists them."""
-        return (*self.names, TABLE_VERSION)
-
-    def width(self, group: str) -> int:
-        """Returns how many features `group` has."""
-        return sum(name.startswith(group + "/") for name in self.names)
-
-    def column(self, name: str) -> int:
-        """Returns the index of row `name` within its group.
-
-        Raises:
-            ValueError: there is no such row.
-        """
-        if name not in self.names:
-            raise ValueError(f"feature table: no row {name!r}; rows are {', '.join(self.names)}")
-        prefix = name.partition("/")[0] + "/"
-        return [row for row in self.names if row.startswith(prefix)].index(name)
+    def placement(self) -> tf.Tensor:
+        """The placement logits of the last round."""
+        return self.rounds[-1]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
-    """Settings of the policy network.
+class TaskAttention(tf.keras.layers.Layer):
+    """The recurrent attention layers that all tasks and rounds share, gated by the graph."""
 
-    Attributes:
-        width: units of an op's state.
-        layers: GraphSAGE layers over the op graph; information travels so many hops each way.
-        op_type_buckets: rows of the op-type embedding; ids come hashed from the C++ side.
-        op_type_width: units of the op-type embedding.
-        device_width: units of a device's state.
-        device_layers: GraphSAGE layers over the device links.
-        score_width: hidden units of the node-device score.
-        rank_slots: how many look-alike devices get an embedding of their own; the rest share the
-            last.
-    """
-
-    width: int = 64
-    layers: int = 2
-    op_type_buckets: int = 1024
-    op_type_width: int = 16
-    device_width: int = 32
-    device_layers: int = 1
-    score_width: int = 32
-    rank_slots: int = 16
-
-    def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, int) or value < 1:
-                raise ValueError(
-                    f"NetworkConfig.{field.name}: want an integer of at least 1, got {value!r}"
-                )
-
-
-def input_signature(table: FeatureTable) -> dict[str, tf.TensorSpec]:
-    """Returns the nine inputs by name; ops, edges and devices are free dimensions."""
-    shapes = {
-        "node_features": [None, table.width("node")],
-        "edge_features": [None, table.width("edge")],
-        "device_features": [None, table.width("device")],
-        "node_device_features": [None, None, table.width("node_device")],
-        "node_device_mask": [None, None],
-        "link_features": [None, None, table.width("link")],
-    }
-    specs = {name: tf.TensorSpec(shape, tf.float32, name) for name, shape in shapes.items()}
-    for name in ("op_type", "edge_source", "edge_target"):
-        specs[name] = tf.TensorSpec([None], tf.int32, name)
-    return specs
-
-
-def _digest(values: tf.Tensor) -> tf.Tensor:
-    """Returns an int64 for each row of float `values`, the same for equal rows.
-
-    Integers, because a sum of floats may depend on the order in which it is taken.
-    """
-    bits = tf.cast(tf.bitcast(values + 0.0, tf.int32), tf.int64)  # + 0.0 makes -0.0 and 0.0 one.
-    weights = tf.range(tf.shape(values, tf.int64)[1], dtype=tf.int64) * 31 % 1021 + 1
-    return tf.reduce_sum(bits * weights, axis=1)
-
-
-def _device_columns(node_device_features: tf.Tensor, node_device_mask: tf.Tensor) -> tf.Tensor:
-    """Returns [devices, ops * (features + 1)]: all that the ops say about each device."""
-    columns = tf.concat([node_device_features, node_device_mask[:, :, tf.newaxis]], axis=2)
-    columns = tf.transpose(columns, [1, 0, 2])
-    return tf.reshape(columns, [tf.shape(columns)[0], -1])
-
-
-def device_rank(features: Features) -> tuple[tf.Tensor, tf.Tensor]:
-    """Ranks each device among those that look exactly like it.
-
-    A network that treats devices as a set gives look-alikes equal scores, so that it could never
-    split work between two equal GPUs. Their order breaks the tie; devices that differ in anything
-    have rank 0.
-
-    Args:
-        features: the policy's inputs.
-
-    Returns:
-        `rank` and `size` (int32, indexed by devices): the number of look-alikes before this device,
-        and how many there are with itself.
-    """
-    links = features["link_features"]
-    devices = tf.shape(links)[0]
-    link_digest = tf.reshape(
-        _digest(tf.reshape(links, [devices * devices, -1])), [devices, devices]
-    )
-    # Sums over the other end do not depend on the order of devices.
-    digest = (
-        _digest(features["device_features"])
-        + 3
-        * _digest(_device_columns(features["node_device_features"], features["node_device_mask"]))
-        + 5 * tf.reduce_sum(link_digest, axis=0)
-        + 7 * tf.reduce_sum(link_digest, axis=1)
-        + 11 * tf.linalg.diag_part(link_digest)
-    )
-    same = tf.cast(tf.equal(digest[:, tf.newaxis], digest[tf.newaxis, :]), tf.int32)
-    # Column `before` counts where its index is below the row's.
-    before = tf.cast(tf.range(devices)[tf.newaxis, :] < tf.range(devices)[:, tf.newaxis], tf.int32)
-    return tf.reduce_sum(same * before, axis=1), tf.reduce_sum(same, axis=1)
-
-
-def op_graph_tensor(features: Features) -> tfgnn.GraphTensor:
-    """Returns the policy's inputs as one graph.
-
-    Node sets "op" and "device"; edge sets "flow" (producer to consumer), "flow_reverse" (consumer
-    to producer) and "link" (every ordered pair of devices). Features keep the names of the inputs;
-    "link" carries both directions of a pair, so that an edge knows the way there and back.
-    """
-    ops = tf.shape(features["node_features"])[0]
-    devices = tf.shape(features["device_features"])[0]
-    edges = tf.shape(features["edge_source"])[0]
-    links = features["link_features"]
-    pair = tf.range(devices * devices)
-    both_ways = tf.concat([links, tf.transpose(links, [1, 0, 2])], axis=2)
-    both_ways = tf.reshape(both_ways, [devices * devices, 2 * links.shape[2]])
-    rank, rank_size = device_rank(features)
-
-    def flow(source: str, target: str) -> tfgnn.EdgeSet:
-        return tfgnn.EdgeSet.from_fields(
-            sizes=edges[tf.newaxis],
-            adjacency=tfgnn.Adjacency.from_indices((OP, features[source]), (OP, features[target])),
-            features={"edge_features": features["edge_features"]},
-        )
-
-    return tfgnn.GraphTensor.from_pieces(
-        node_sets={
-            OP: tfgnn.NodeSet.from_fields(
-                sizes=ops[tf.newaxis],
-                features={name: features[name] for name in ("node_features", "op_type")},
-            ),
-            DEVICE: tfgnn.NodeSet.from_fields(
-                sizes=devices[tf.newaxis],
-                features={
-                    "device_features": features["device_features"],
-                    # What the ops together say of a device: its share of legal, incoming, ... ops.
-                    "use": tf.reduce_mean(features["node_device_features"], axis=0),
-                    "legal": tf.reduce_mean(features["node_device_mask"], axis=0)[:, tf.newaxis],
-                    "rank": rank,
-                    "rank_size": rank_size,
-                },
-            ),
-        },
-        edge_sets={
-            FLOW: flow("edge_source", "edge_target"),
-            FLOW_REVERSE: flow("edge_target", "edge_source"),
-            LINK: tfgnn.EdgeSet.from_fields(
-                sizes=(devices * devices)[tf.newaxis],
-                adjacency=tfgnn.Adjacency.from_indices(
-                    (DEVICE, pair // devices), (DEVICE, pair % devices)
-                ),
-                features={"link_features": both_ways},
-            ),
-        },
-    )
-
-
-class Standardize(tf.keras.layers.Layer):
-    """Shifts and scales features to mean 0 and deviation 1; the moments are set once, from data."""
-
-    def build(self, input_shape: tf.TensorShape) -> None:
-        """Creates the moments of the last dimension."""
-        self._mean = self.add_weight("mean", input_shape[-1:], initializer="zeros", trainable=False)
-        self._scale = self.add_weight(
-            "scale", input_shape[-1:], initializer="ones", trainable=False
-        )
-
-    def set_moments(self, mean: np.ndarray, deviation: np.ndarray) -> None:
-        """Takes the moments of the last dimension.
-
-        A feature that never varied is cut off with scale 0: nothing was learned about it.
-        """
-        self._mean.assign(mean)
-        self._scale.assign(np.where(deviation > 1e-6, 1.0 / np.maximum(deviation, 1e-6), 0.0))
-
-    def call(self, values: tf.Tensor) -> tf.Tensor:
-        """Returns `values` standardised, cut at the limit."""
-        scaled = (values - self._mean) * self._scale
-        return tf.clip_by_value(scaled, -_STANDARD_LIMIT, _STANDARD_LIMIT)
-
-
-class MaxPoolConvolution(tfgnn.keras.layers.AnyToAnyConvolutionBase):
-    """GraphSAGE max-pool aggregation with an edge feature: max over edges of relu(W h + U e + b).
-
-    W is applied to nodes before they are spread over edges, and relu after the maximum (both are
-    monotone, so the result is the same): the work is that of nodes where it would be that of edges.
-    A node without edges gets 0. Eq. (3) of https://arxiv.org/abs/1706.02216.
-    """
-
-    def __init__(self, units: int, **kwargs: Any):
-        super().__init__(
-            receiver_tag=tfgnn.TARGET,
-            receiver_feature=None,
-            sender_edge_feature=_EDGE_STATE,
-            **kwargs,
-        )
-        self._node = tf.keras.layers.Dense(units, use_bias=False, name="node")
-        self._edge = tf.keras.layers.Dense(units, name="edge")
-
-    def convolve(  # The base class fixes these arguments.
-        self,
-        *,
-        sender_node_input: tf.Tensor,
-        sender_edge_input: tf.Tensor,
-        receiver_input: None,
-        broadcast_from_sender_node: Callable[[tf.Tensor], tf.Tensor],
-        broadcast_from_receiver: Callable[[tf.Tensor], tf.Tensor],
-        pool_to_receiver: Callable[..., tf.Tensor],
-        training: bool,
-    ) -> tf.Tensor:
-        """Returns [receivers, units]; [senders, any] and [edges, any] come in."""
-        del receiver_input, broadcast_from_receiver, training
-        messages = broadcast_from_sender_node(self._node(sender_node_input))
-        messages += self._edge(sender_edge_input)
-        # The maximum over no edges is the lowest float, which relu turns into 0.
-        return tf.nn.relu(pool_to_receiver(messages, reduce_type="max"))
-
-
-class RmsNorm(tf.keras.layers.Layer):
-    """Divides by the root mean square over the last dimension, times a learned gain."""
-
-    def build(self, input_shape: tf.TensorShape) -> None:
-        """Creates the gain of the last dimension."""
-        self._gain = self.add_weight("gain", input_shape[-1:], initializer="ones")
-
-    def call(self, values: tf.Tensor) -> tf.Tensor:
-        """Returns `values` normalised."""
-        mean_square = tf.reduce_mean(tf.square(values), axis=-1, keepdims=True)
-        return values * tf.math.rsqrt(mean_square + 1e-6) * self._gain
-
-
-class SageNextState(tf.keras.layers.Layer):
-    """GraphSAGE's combination as a residual: h + relu(norm(W [h, pooled...]))."""
-
-    def __init__(self, units: int, **kwargs: Any):
+    def __init__(self, config: NetworkConfig, **kwargs: Any):
         super().__init__(**kwargs)
-        self._dense = tf.keras.layers.Dense(units, name="combine")
-        self._norm = RmsNorm(name="norm")
+        self._modulation = config.modulation
+        self._tasks = tf.keras.layers.Embedding(3, config.width, name="task")
+        self._feedback = tf.keras.layers.Dense(config.width, name="feedback")
+        self._summary = tf.keras.layers.Dense(config.width, activation="relu", name="summary")
+        self._gate = tf.keras.layers.Dense(config.width, kernel_initializer="zeros", name="gate")
+        self._layers = [
+            SegmentAttention(
+                config.width,
+                config.attention_heads,
+                config.segment,
+                memory=config.segment_memory,
+                name=f"attention_{index}",
+            )
+            for index in range(config.attention_layers)
+        ]
+
+    def gate(self, ops: tf.Tensor, devices: tf.Tensor) -> tf.Tensor | None:
+        """Returns what the graph's embedding multiplies the inputs with [width], near 1 at first.
+
+        Parameter superposition, https://arxiv.org/abs/1902.05522: unlike graphs use unlike
+        subspaces of the same weights.
+        """
+        if not self._modulation:
+            return None
+        pooled = [
+            reduce(states, axis=0)
+            for states in (ops, devices)
+            for reduce in (tf.reduce_mean, tf.reduce_max)
+        ]
+        summary = self._summary(tf.concat(pooled, axis=0)[tf.newaxis])
+        return 2.0 * tf.sigmoid(self._gate(summary)[0])
 
     def call(
-        self, inputs: tuple[tf.Tensor, Mapping[str, tf.Tensor], Mapping[str, Any]]
+        self, states: tf.Tensor, task: int, feedback: tf.Tensor, gate: tf.Tensor | None
     ) -> tf.Tensor:
-        """Returns the next state [nodes, units] from (state, pooled by edge set, context)."""
-        state, pooled, _ = inputs
-        joined = tf.concat([state, *(pooled[name] for name in sorted(pooled))], axis=-1)
-        return state + tf.nn.relu(self._norm(self._dense(joined)))
-
-
-def _graph_update(config: NetworkConfig, layer: int) -> tfgnn.keras.layers.GraphUpdate:
-    """Returns one round of updates of ops and, in the first `device_layers` rounds, of devices."""
-
-    def node_update(edge_sets: Sequence[str], units: int) -> tfgnn.keras.layers.NodeSetUpdate:
-        return tfgnn.keras.layers.NodeSetUpdate(
-            {name: MaxPoolConvolution(units, name=f"{name}_pool") for name in edge_sets},
-            SageNextState(units, name="next"),
-        )
-
-    updates = {}
-    if layer < config.layers:
-        updates[OP] = node_update((FLOW, FLOW_REVERSE), config.width)
-    if layer < config.device_layers:
-        updates[DEVICE] = node_update((LINK,), config.device_width)
-    return tfgnn.keras.layers.GraphUpdate(node_sets=updates, name=f"sage_{layer}")
-
-
-class OpGraphEncoder(tf.keras.layers.Layer):
-    """Embeds ops and devices: input states from features, then GraphSAGE updates along edges."""
-
-    def __init__(self, config: NetworkConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self._rank_slots = config.rank_slots
-        self.standardize = {
-            name: Standardize(name=f"standard_{name}")
-            for name in ("node_features", "edge_features", "device_features", "link_features")
-        }
-        self._op_type = tf.keras.layers.Embedding(
-            config.op_type_buckets, config.op_type_width, name="op_type"
-        )
-        self._op = tf.keras.layers.Dense(config.width, activation="relu", name="op")
-        self._device = tf.keras.layers.Dense(config.device_width, activation="relu", name="device")
-        self._updates = [
-            _graph_update(config, layer)
-            for layer in range(max(config.layers, config.device_layers))
-        ]
-        self._summary = tf.keras.layers.Dense(config.width, name="summary")
-
-    def _op_state(self, ops: tfgnn.NodeSet) -> tf.Tensor:
-        """Returns the input state of ops [ops, width]."""
-        features = self.standardize["node_features"](ops["node_features"])
-        return self._op(tf.concat([features, self._op_type(ops["op_type"])], axis=-1))
-
-    def _device_state(self, devices: tfgnn.NodeSet) -> tf.Tensor:
-        """Returns the input state of devices [devices, device_width]."""
-        share = tf.cast(devices["rank"] / devices["rank_size"], tf.float32)
-        joined = [
-            self.standardize["device_features"](devices["device_features"]),
-            devices["use"],
-            devices["legal"],
-            tf.one_hot(tf.minimum(devices["rank"], self._rank_slots - 1), self._rank_slots),
-            share[:, tf.newaxis],
-        ]
-        return self._device(tf.concat(joined, axis=-1))
-
-    def call(self, graph: tfgnn.GraphTensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the states of ops [ops, width] and of devices [devices, device_width]."""
-        flow = self.standardize["edge_features"](graph.edge_sets[FLOW]["edge_features"])
-        link = self.standardize["link_features"](graph.edge_sets[LINK]["link_features"])
-        graph = graph.replace_features(
-            node_sets={
-                OP: {tfgnn.HIDDEN_STATE: self._op_state(graph.node_sets[OP])},
-                DEVICE: {tfgnn.HIDDEN_STATE: self._device_state(graph.node_sets[DEVICE])},
-            },
-            edge_sets={
-                FLOW: {_EDGE_STATE: flow},
-                FLOW_REVERSE: {_EDGE_STATE: flow},
-                LINK: {_EDGE_STATE: link},
-            },
-        )
-        for update in self._updates:
-            graph = update(graph)
-        ops = graph.node_sets[OP][tfgnn.HIDDEN_STATE]
-        devices = graph.node_sets[DEVICE][tfgnn.HIDDEN_STATE]
-        # Every op sees a summary of the whole graph beside its neighbourhood.
-        summary = tfgnn.pool_nodes_to_context(graph, OP, "mean|max", feature_value=ops)
-        return ops + self._summary(summary), devices
-
-
-class PlacementHead(tf.keras.layers.Layer):
-    """Scores every pair of an op and a device: a bilinear term plus a small network."""
-
-    def __init__(self, config: NetworkConfig, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.standardize = Standardize(name="standard_node_device")
-        self._query = tf.keras.layers.Dense(config.score_width, name="query")
-        self._key = tf.keras.layers.Dense(config.score_width, name="key")
-        self._op = tf.keras.layers.Dense(config.score_width, name="op")
-        self._device = tf.keras.layers.Dense(config.score_width, use_bias=False, name="device")
-        self._pair = tf.keras.layers.Dense(config.score_width, use_bias=False, name="pair")
-        self._score = tf.keras.layers.Dense(1, use_bias=False, name="score")
-        self._scale = config.score_width**-0.5
-
-    def call(self, ops: tf.Tensor, devices: tf.Tensor, pairs: tf.Tensor) -> tf.Tensor:
-        """Returns scores [ops, devices].
-
-        Args:
-            ops: states [ops, width].
-            devices: states [devices, device_width].
-            pairs: features of op-device pairs [ops, devices, features].
-        """
-        match = tf.matmul(self._query(ops), self._key(devices), transpose_b=True) * self._scale
-        hidden = self._pair(self.standardize(pairs))  # [ops, devices, score_width]
-        hidden += self._op(ops)[:, tf.newaxis, :] + self._device(devices)[tf.newaxis, :, :]
-        return match + tf.squeeze(self._score(tf.nn.relu(hidden)), axis=2)
-
-
-def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Returns `logits` where `mask` is above 0 and ILLEGAL_LOGIT elsewhere; both [ops, devices]."""
-    return tf.where(mask > 0, logits, tf.constant(ILLEGAL_LOGIT, logits.dtype))
+        """Returns the states [ops, width] in which `task` is decided."""
+        states += self._feedback(feedback) + self._tasks(tf.constant([task]))
+        for layer in self._layers:
+            states = layer(states, gate)
+        return states
 
 
 class PolicyNetwork(tf.keras.Model):
-    """The policy: from the nine named inputs to placement logits [ops, devices]."""
+    """The policy: from the ten named inputs to decisions, see `table.input_signature`."""
 
     def __init__(self, config: NetworkConfig, table: FeatureTable):
         super().__init__(name="policy")
         self.settings = config
         self.table = table
+        self._columns = Columns.of(table)
+        self._remaining = table.column("node/upward_rank")
         self._encoder = OpGraphEncoder(config, name="encoder")
-        self._head = PlacementHead(config, name="placement")
-        self(_smallest_input(table))  # Creates the variables.
+        self._attention = TaskAttention(config, name="tasks")
+        self._placement = PlacementHead(config, name="placement")
+        self._priority = PriorityHead(config.priority_levels, name="scheduling")
+        self._fusion = FusionHead(config, name="fusion")
+        self.decide(smallest_input(table))  # Creates the variables.
 
     def set_moments(self, moments: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
-        """Takes the moments of the training data, see `feature_moments`."""
+        """Takes the moments of the training data, see `table.feature_moments`."""
         for name, layer in self._encoder.standardize.items():
             mean, deviation = moments[name]
             if name == "link_features":  # An edge between devices carries both directions.
                 mean, deviation = np.tile(mean, 2), np.tile(deviation, 2)
             layer.set_moments(mean, deviation)
-        self._head.standardize.set_moments(*moments["node_device_features"])
+        self._placement.standardize.set_moments(*moments["node_device_features"])
+
+    def decide(self, features: Features) -> Decisions:
+        """Returns all decisions of all rounds."""
+        encoded, devices = self._encoder(op_graph_tensor(features))
+        gate = self._attention.gate(encoded, devices)
+        setting = setting_of(features, self._columns)
+        mask = features["node_device_mask"]
+        prepared = self._placement.prepare(features)
+        probability = legal_shares(mask)
+        rounds = []
+        states = encoded
+        for _ in range(self.settings.rounds):
+            pairs, seen = feedback(setting, probability, mask)
+            states = self._attention(encoded, _PLACEMENT, seen, gate)
+            scores = self._placement(states, devices, prepared, pairs, probability)
+            rounds.append(group_logits(scores, features))
+            probability = tf.stop_gradient(tf.nn.softmax(rounds[-1]))
+        recurrent = self.settings.task_recurrence
+        _, seen = feedback(setting, probability, mask)
+        if not recurrent:
+            states, seen = encoded, tf.zeros_like(seen)
+        states = self._attention(states, _SCHEDULING, seen, gate)
+        remaining = features["node_features"][:, self._remaining]
+        remaining /= tf.maximum(tf.reduce_max(remaining), 1e-6)
+        priority = self._priority(states, remaining)
+        # What fusion hears of the schedule: the middle of each op's levels, in place of one input.
+        level = tf.linalg.matvec(
+            tf.nn.softmax(priority), tf.linspace(0.0, 1.0, self.settings.priority_levels)
+        )
+        told = tf.concat([seen[:, :-1], tf.stop_gradient(level)[:, tf.newaxis]], axis=1)
+        if not recurrent:
+            states, told = encoded, tf.zeros_like(told)
+        states = self._attention(states, _FUSION, told, gate)
+        fusion = self._fusion(states, features, probability, self._columns.control)
+        return Decisions(tuple(rounds), priority, fusion)
 
     def call(self, features: Features) -> tf.Tensor:
-        """Returns logits [ops, devices] of the nine inputs, see `input_signature`."""
-        ops, devices = self._encoder(op_graph_tensor(features))
-        logits = self._head(ops, devices, features["node_device_features"])
-        return mask_logits(logits, features["node_device_mask"])
-
-
-def feature_moments(
-    examples: Sequence[Features],
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Returns mean and deviation of each float input's last dimension over all `examples`.
-
-    Raises:
-        ValueError: there are no examples.
-    """
-    if not examples:
-        raise ValueError("feature_moments: examples is empty")
-    moments = {}
-    for name in (
-        "node_features",
-        "edge_features",
-        "device_features",
-        "node_device_features",
-        "link_features",
-    ):
-        rows = [np.asarray(e[name], np.float64).reshape(-1, e[name].shape[-1]) for e in examples]
-        joined = np.concatenate(rows)
-        if not len(joined):
-            joined = np.zeros((1, joined.shape[1]))
-        moments[name] = joined.mean(axis=0), joined.std(axis=0)
-    return moments
-
-
-def _smallest_input(table: FeatureTable) -> dict[str, tf.Tensor]:
-    """Returns the inputs of one op on one device with an edge to itself, all zero."""
-    return {
-        name: tf.zeros([1 if size is None else size for size in spec.shape], spec.dtype)
-        for name, spec in input_signature(table).items()
-    }
+        """Returns the placement logits [ops, devices]."""
+        return self.decide(features).placement
