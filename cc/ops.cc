@@ -9,6 +9,7 @@
 #include "cc/features.h"
 #include "cc/grappler_go_pass.h"
 #include "cc/planner.h"
+#include "cc/policy.h"
 #include "cc/report.h"
 #include "cc/rewriter.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -230,6 +231,7 @@ class FeaturesOp : public GraphOp {
 
 // The edges with their tensors, where each op may go, and what a transfer takes.
 class DataflowOp : public GraphOp {
+class BlocksOp : public GraphOp {
  public:
   using GraphOp::GraphOp;
 
@@ -265,6 +267,13 @@ class DataflowOp : public GraphOp {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
+    const std::vector<std::vector<int32_t>> levels = DecisionBlocks(open.problem());
+    std::vector<int32_t> rows;
+    for (const auto& level : levels) rows.insert(rows.end(), level.begin(), level.end());
+    return SetOutput(
+        context, 0,
+        TensorShape({static_cast<int64_t>(levels.size()), open.problem().graph->num_nodes()}),
+        rows);
   }
 };
 
@@ -572,6 +581,9 @@ REGISTER_OP("GrapplerGoDataflow")
     .Output("mask: uint8")
     .Output("links: double")
     .Output("memory_bytes: double")
+REGISTER_OP("GrapplerGoBlocks")
+    .Input("graph: resource")
+    .Output("blocks: int32")
     .SetIsStateful()
     .SetShapeFn(shape_inference::UnknownShape);
 REGISTER_OP("GrapplerGoFeatureTable")
@@ -640,6 +652,7 @@ REGISTER_OP("GrapplerGoApply")
     .SetShapeFn(shape_inference::ScalarShape);
 
 using grappler_go::ApplyOp;
+using grappler_go::BlocksOp;
 using grappler_go::CheckOp;
 using grappler_go::ChooseOp;
 using grappler_go::DataflowOp;
@@ -656,6 +669,7 @@ REGISTER_KERNEL_BUILDER(Name("GrapplerGoOpen").Device(DEVICE_CPU), OpenOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoInfo").Device(DEVICE_CPU), InfoOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatures").Device(DEVICE_CPU), FeaturesOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoDataflow").Device(DEVICE_CPU), DataflowOp);
+REGISTER_KERNEL_BUILDER(Name("GrapplerGoBlocks").Device(DEVICE_CPU), BlocksOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatureTable").Device(DEVICE_CPU), FeatureTableOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoRegisteredOptimizers").Device(DEVICE_CPU),
                         RegisteredOptimizersOp);

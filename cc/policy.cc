@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "cc/search.h"
 #include "tensorflow/cc/saved_model/constants.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/env.h"
@@ -155,6 +156,7 @@ absl::StatusOr<std::vector<float>> Policy::Score(const Problem& problem) const {
       {"node_device_features", floats({n, d, width(NodeDeviceFeatures())}, features.node_device)},
       {"node_device_mask", floats({n, d}, features.mask)},
       {"link_features", floats({d, d, width(LinkFeatures())}, features.link)},
+      {"op_group", ints(n, problem.legality->group)},
   };
   const absl::StatusOr<const SignatureDef*> found = FindSignature(bundle_, kServing, directory_);
   if (!found.ok()) return found.status();
@@ -201,40 +203,111 @@ absl::StatusOr<std::vector<float>> Policy::Score(const Problem& problem) const {
   return scores;
 }
 
+namespace {
+
+// The mean of the scores of each block's ops, [blocks x devices].
+std::vector<double> BlockScores(const std::vector<int32_t>& block_of, int num_blocks,
+                                const std::vector<float>& logits, int num_devices) {
+  std::vector<double> scores(static_cast<size_t>(num_blocks) * num_devices, 0.0);
+  std::vector<double> sizes(num_blocks, 0.0);
+  for (size_t i = 0; i < block_of.size(); ++i) {
+    sizes[block_of[i]] += 1;
+    for (int d = 0; d < num_devices; ++d) {
+      scores[static_cast<size_t>(block_of[i]) * num_devices + d] += logits[i * num_devices + d];
+    }
+  }
+  for (size_t k = 0; k < scores.size(); ++k) scores[k] /= sizes[k / num_devices];
+  return scores;
+}
+
+// Numbers blocks from 0 by their first node.
+void Renumber(std::vector<int32_t>& block_of) {
+  std::vector<int32_t> number;
+  int32_t next = 0;
+  for (int32_t& block : block_of) {
+    if (static_cast<size_t>(block) >= number.size()) number.resize(block + 1, -1);
+    if (number[block] < 0) number[block] = next++;
+    block = number[block];
+  }
+}
+
+int NumBlocks(const std::vector<int32_t>& block_of) {
+  return block_of.empty() ? 0 : 1 + *std::max_element(block_of.begin(), block_of.end());
+}
+
+}  // namespace
+
+std::vector<std::vector<int32_t>> DecisionBlocks(const Problem& problem) {
+  const Legality& legality = *problem.legality;
+  const int num_groups = legality.num_groups();
+  std::vector<std::vector<int32_t>> levels;
+  const auto add = [&](const std::vector<int32_t>& block_of_group) {
+    std::vector<int32_t> block_of(problem.graph->num_nodes());
+    for (size_t i = 0; i < block_of.size(); ++i) block_of[i] = block_of_group[legality.group[i]];
+    Renumber(block_of);
+    if (levels.empty() || levels.back() != block_of) levels.push_back(std::move(block_of));
+  };
+  std::vector<int32_t> own(num_groups);
+  for (int g = 0; g < num_groups; ++g) own[g] = g;
+  add(own);
+  for (const auto& blocks : Coarsen(problem)) {
+    std::vector<int32_t> block_of_group(num_groups, -1);
+    bool parts = true;  // Scopes overlap and leave groups out: they are no level of the hierarchy.
+    size_t grouped = 0;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      for (const int32_t g : blocks[b]) {
+        parts = parts && block_of_group[g] < 0;
+        block_of_group[g] = num_groups + static_cast<int32_t>(b);
+        ++grouped;
+      }
+    }
+    size_t movable = 0;
+    for (int g = 0; g < num_groups; ++g) {
+      if (legality.movable(g) && !legality.replicable[legality.members(g).front()]) ++movable;
+      if (block_of_group[g] < 0) block_of_group[g] = g;
+    }
+    if (parts && grouped == movable) add(block_of_group);
+  }
+  return levels;
+}
+
 std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& logits, int samples,
                               uint64_t seed) {
   const Legality& legality = *problem.legality;
   const int num_devices = problem.devices->size();
-  std::vector<double> scores(static_cast<size_t>(legality.num_groups()) * num_devices, 0.0);
-  for (int i = 0; i < problem.graph->num_nodes(); ++i) {
-    const int g = legality.group[i];
-    const double share = 1.0 / static_cast<double>(legality.members(g).size());
-    for (int d = 0; d < num_devices; ++d) {
-      scores[static_cast<size_t>(g) * num_devices + d] +=
-          share * logits[static_cast<size_t>(i) * num_devices + d];
-    }
+  const std::vector<std::vector<int32_t>> levels = DecisionBlocks(problem);
+  std::vector<std::vector<double>> scores;
+  for (const auto& block_of : levels) {
+    scores.push_back(BlockScores(block_of, NumBlocks(block_of), logits, num_devices));
   }
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(1e-12, 1.0);
+  const int num_levels = static_cast<int>(levels.size());
+  const int last_turn = std::max(1, (samples - 1) / num_levels);
   std::vector<Placement> placements;
   for (int k = 0; k < samples; ++k) {
-    const double temperature = samples == 1 ? 0 : static_cast<double>(k) / (samples - 1);
+    const std::vector<int32_t>& block_of = levels[k % num_levels];
+    const std::vector<double>& level_scores = scores[k % num_levels];
+    const double temperature = static_cast<double>(k / num_levels) / last_turn;
+    std::vector<double> noisy(level_scores);
+    // The largest of scores with Gumbel noise is a draw from their softmax.
+    if (temperature > 0) {
+      for (double& score : noisy) score -= temperature * std::log(-std::log(uniform(random)));
+    }
+    const auto best = [&](const double* row, uint64_t mask) {
+      int found = -1;
+      for (int d = 0; d < num_devices; ++d) {
+        if ((mask & DeviceBit(d)) != 0 && (found < 0 || row[d] > row[found])) found = d;
+      }
+      return found;
+    };
     Placement placement = legality.incoming;
     for (int g = 0; g < legality.num_groups(); ++g) {
       if (!legality.movable(g)) continue;
-      int best = -1;
-      double best_score = 0;
-      for (int d = 0; d < num_devices; ++d) {
-        if ((legality.group_mask[g] & DeviceBit(d)) == 0) continue;
-        // The largest of scores with Gumbel noise is a draw from their softmax.
-        const double noise = k == 0 ? 0 : -temperature * std::log(-std::log(uniform(random)));
-        const double score = scores[static_cast<size_t>(g) * num_devices + d] + noise;
-        if (best < 0 || score > best_score) {
-          best = d;
-          best_score = score;
-        }
-      }
-      for (const int32_t i : legality.members(g)) placement[i] = static_cast<int8_t>(best);
+      const size_t first = static_cast<size_t>(legality.members(g).front());
+      const double* row = &noisy[static_cast<size_t>(block_of[first]) * num_devices];
+      const auto device = static_cast<int8_t>(best(row, legality.group_mask[g]));
+      for (const int32_t i : legality.members(g)) placement[i] = device;
     }
     placements.push_back(std::move(placement));
   }

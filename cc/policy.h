@@ -28,9 +28,17 @@ class Policy {
   std::string directory_;
 };
 
-// Draws `samples` legal placements from the scores: the first takes the best device for each group,
-// the others are sampled at temperatures that rise to 1. Deterministic by `seed`. A group's score
-// is the mean of its ops'.
+// What is decided as one, by level: the block of each node, numbered from 0 by first node. Level 0
+// has the colocation groups; each next one joins those that are dear to part (see search.h), down
+// to a few blocks. Groups that the search leaves alone are blocks of their own on every level.
+std::vector<std::vector<int32_t>> DecisionBlocks(const Problem& problem);
+
+// Draws `samples` legal placements from the scores, each by the blocks of one level: a block's
+// score is the mean of its ops'. Ops scored one by one are sure to be cut somewhere; the scores of
+// a block say where all of it should be. The first takes the best device for each group; then come
+// the best for the blocks of each level in turn, then draws at temperatures that rise to 1 over
+// further turns. Groups that may not go where their block goes take the best of what they may.
+// Deterministic by `seed`.
 std::vector<Placement> Sample(const Problem& problem, const std::vector<float>& logits, int samples,
                               uint64_t seed);
 

@@ -2,6 +2,7 @@
 
 #include <sys/time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <limits>
@@ -168,16 +169,21 @@ TEST(Sample, IsLegalDeterministicAndFollowsTheScores) {
   const auto world = MakeWorld(MakeItem(RandomGraph(60, 3, WorkerCpu(0))), WorkerCpus(3), true);
   std::vector<float> logits(3 * 60, 0);
   for (size_t i = 0; i < 60; ++i) logits[3 * i + 2] = std::log(8.0f);
-  // At temperature t the device has 8^(1/t) chances against 2; t rises from 0 to 1.
-  double expected = 1.0 / 200;
-  for (int k = 1; k < 200; ++k) {
-    const double chances = std::pow(8.0, 199.0 / k);
-    expected += (std::isinf(chances) ? 1 : chances / (chances + 2)) / 200;
+  // At temperature t the device has 8^(1/t) chances against 2; t rises from 0 to 1, by turns of the
+  // levels.
+  constexpr int kSamples = 600;
+  const int levels = static_cast<int>(DecisionBlocks(world->problem).size());
+  EXPECT_GT(levels, 2);
+  double expected = 0;
+  for (int k = 0; k < kSamples; ++k) {
+    const double temperature = static_cast<double>(k / levels) / ((kSamples - 1) / levels);
+    const double chances = std::pow(8.0, 1 / temperature);
+    expected += (std::isinf(chances) ? 1 : chances / (chances + 2)) / kSamples;
   }
-  const auto placements = Sample(world->problem, logits, 200, 5);
-  ASSERT_EQ(placements.size(), 200u);
-  EXPECT_EQ(placements, Sample(world->problem, logits, 200, 5));
-  EXPECT_NE(placements, Sample(world->problem, logits, 200, 6));
+  const auto placements = Sample(world->problem, logits, kSamples, 5);
+  ASSERT_EQ(placements.size(), static_cast<size_t>(kSamples));
+  EXPECT_EQ(placements, Sample(world->problem, logits, kSamples, 5));
+  EXPECT_NE(placements, Sample(world->problem, logits, kSamples, 6));
   double there = 0, all = 0;
   for (const Placement& placement : placements) {
     EXPECT_EQ(Words(world->legality.Check(world->graph, world->devices, placement)), "");
@@ -186,9 +192,28 @@ TEST(Sample, IsLegalDeterministicAndFollowsTheScores) {
       all += 1;
     }
   }
-  EXPECT_NEAR(there / all, expected, 0.03);
+  EXPECT_NEAR(there / all, expected, 0.04);
   // Without sampling, the best device alone.
   for (const int8_t device : placements.front()) EXPECT_EQ(device, 2);
+}
+
+TEST(DecisionBlocks, StartWithTheGroupsAndEachLevelJoinsTheLast) {
+  const auto world = MakeWorld(MakeItem(RandomGraph(60, 3, WorkerCpu(0))), WorkerCpus(3), true);
+  const auto levels = DecisionBlocks(world->problem);
+  ASSERT_GT(levels.size(), 2u);
+  for (size_t i = 0; i < 60; ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_EQ(levels[0][i] == levels[0][j], world->legality.group[i] == world->legality.group[j]);
+      for (size_t l = 1; l < levels.size(); ++l) {
+        // What was joined stays so.
+        if (levels[l - 1][i] == levels[l - 1][j]) EXPECT_EQ(levels[l][i], levels[l][j]);
+      }
+    }
+  }
+  const auto count = [](const std::vector<int32_t>& level) {
+    return *std::max_element(level.begin(), level.end());
+  };
+  for (size_t l = 1; l < levels.size(); ++l) EXPECT_LT(count(levels[l]), count(levels[l - 1]));
 }
 
 }  // namespace

@@ -198,6 +198,13 @@ class OpGraph:
             transfer_us=result.links.numpy(),
             memory_bytes=result.memory_bytes.numpy(),
         )
+    def blocks(self) -> np.ndarray:
+        """What a policy decides as one, by level: the block of each op, i32 [L, N].
+
+        Level 0 has the groups; each next one joins blocks that are dear to part (cc/policy.h).
+        """
+        with tf.init_scope():
+            return self._ops.grappler_go_blocks(self._handle).numpy()
 
     def heuristic(self, name: str, *, seed: int = 0, transfer_weight: float = 1.0) -> np.ndarray:
         """The placement of a heuristic, i32 [N] device indices.

@@ -277,21 +277,18 @@ def test_keras_graph():
         graphs.keras_graph("vgg", training=True)
 
 
-def test_first_sample_is_greedy_and_samples_obey_the_mask():
-    logits = np.array([[3.0, 1.0, -1e9], [-1e9, 0.0, 0.0], [0.0, 3.0, -1e9]], np.float32)
-    drawn = evaluate.sample_placements(logits, np.array([0, 1, 2]), samples=64, seed=0)
+def test_samples_start_with_the_best_of_each_level_and_obey_the_mask():
+    logits = np.array([[3.0, 1.0, -1e9], [0.0, 1.5, 0.0], [0.0, 3.0, -1e9]], np.float32)
+    mask = np.array([[1, 1, 0], [1, 1, 1], [1, 1, 0]])
+    blocks = np.array([[0, 1, 2], [0, 0, 1]])
+    drawn = evaluate.sample_placements(logits, blocks, mask, samples=64, seed=0)
     assert drawn.shape == (64, 3)
     assert drawn.dtype == np.int32
     assert drawn[0].tolist() == [0, 1, 1]
-    assert set(drawn[:, 0]) == {0, 1}
-    assert set(drawn[:, 1]) == {1, 2}
-
-
-def test_a_group_is_drawn_once_from_its_mean():
-    logits = np.array([[3.0, 1.0], [0.0, 1.0], [0.0, 4.0]], np.float32)
-    drawn = evaluate.sample_placements(logits, np.array([0, 1, 0]), samples=64, seed=0)
-    assert drawn[0].tolist() == [1, 1, 1]  # Means 1.5 and 2.5.
-    assert (drawn[:, 0] == drawn[:, 2]).all()
+    assert drawn[1].tolist() == [0, 0, 1]  # Means 1.5 and 1.25 of the first two.
+    assert set(drawn[:, 0]) == set(drawn[:, 2]) == {0, 1}
+    assert (drawn[1::2, 0] == drawn[1::2, 1])[drawn[1::2, 1] != 2].all()
+    assert (drawn == evaluate.sample_placements(logits, blocks, mask, samples=64, seed=0)).all()
 
 
 def test_summary_is_geometric():

@@ -82,5 +82,5 @@ class SegmentAttention(tf.keras.layers.Layer):
         normed = self._norm(states)
         if gate is not None:
             normed *= gate
-        states += self._attend(normed)
+        states = states + self._attend(normed)
         return states + self._narrow(self._wide(self._wide_norm(states)))

@@ -46,29 +46,40 @@ class Score:
     incoming_us: float
 
 
-def sample_placements(
-    logits: np.ndarray, groups: np.ndarray, *, samples: int, seed: int
-) -> np.ndarray:
-    """Draws placements int32 [samples, ops] from logits [ops, devices].
+def block_means(values: np.ndarray, block_of: np.ndarray) -> np.ndarray:
+    """Returns [blocks, any]: means of `values` [ops, any] over the ops of each block."""
+    count = int(block_of.max()) + 1
+    sums = np.zeros((count, values.shape[1]))
+    np.add.at(sums, block_of, values)
+    return sums / np.maximum(np.bincount(block_of, minlength=count), 1)[:, np.newaxis]
 
-    A colocation group has the mean logits of its ops and is drawn once. The first placement is the
-    most likely one; the others are drawn at temperatures that rise evenly to 1, since samples at
-    full temperature cut every chain of which the policy is not sure.
+
+def sample_placements(
+    logits: np.ndarray, blocks: np.ndarray, mask: np.ndarray, *, samples: int, seed: int
+) -> np.ndarray:
+    """Draws placements int32 [samples, ops], as the pass does (cc/policy.h).
+
+    Each is drawn by the blocks of one level, which have the mean logits of their ops: first the
+    most likely plan of each level, then draws at temperatures that rise to 1.
 
     Args:
         logits: scores of devices by op.
-        groups: the group of each op, numbered from 0.
+        blocks: the block of each op by level [levels, ops], from `OpGraph.blocks`.
+        mask: [ops, devices], above 0 where legal.
         samples: how many placements.
         seed: equal seeds give equal draws.
     """
     rng = np.random.default_rng(seed)
-    temperatures = np.linspace(0.0, 1.0, samples) if samples > 1 else np.zeros(1)
-    sums = np.zeros((int(groups.max()) + 1, logits.shape[1]))
-    np.add.at(sums, groups, logits)
-    means = sums / np.maximum(np.bincount(groups, minlength=len(sums)), 1)[:, None]
-    noise = rng.gumbel(size=(samples, *means.shape))
-    drawn = np.argmax(means + temperatures[:, None, None] * noise, axis=2)
-    return drawn[:, groups].astype(np.int32)
+    last_turn = max(1, (samples - 1) // len(blocks))
+    means = [block_means(logits, block_of) for block_of in blocks]
+    drawn = []
+    for k in range(samples):
+        level = k % len(blocks)
+        temperature = (k // len(blocks)) / last_turn
+        scores = means[level] + temperature * rng.gumbel(size=means[level].shape)
+        of_ops = np.where(mask > 0, scores[blocks[level]], -np.inf)
+        drawn.append(of_ops.argmax(axis=1))
+    return np.stack(drawn).astype(np.int32)
 
 
 def score(
@@ -87,9 +98,13 @@ def score(
     if plan is None:
         raise ValueError(f"{example.name}: the example was built without its plan")
     logits = policy(example.features)
-    groups = np.asarray(graph.groups)
-    drawn = sample_placements(logits.numpy(), groups, samples=samples, seed=seed)
-    # Legal as they are: groups are drawn as one, and illegal devices have no chance.
+    drawn = sample_placements(
+        logits.numpy(),
+        graph.blocks(),
+        example.features["node_device_mask"],
+        samples=samples,
+        seed=seed,
+    )
     result = graph.simulate(drawn, example.priority[np.newaxis])
     step_us = np.asarray(result.step_us)
     times = np.where(result.feasible, step_us, np.inf)

@@ -27,6 +27,9 @@ class PlacementGraph(Protocol):
     def features(self) -> Mapping[str, np.ndarray]:
         """The inputs of the policy but the groups."""
 
+    def blocks(self) -> np.ndarray:
+        """What is decided as one: the block of each op by level [levels, ops]."""
+
     def heuristic(self, name: str, *, seed: int = 0, transfer_weight: float = 1.0) -> np.ndarray:
         """Device indices [ops] of a heuristic plan."""
 

@@ -36,7 +36,7 @@ class PpoConfig:
         graphs_per_update: graphs whose gradients are averaged.
         rollouts: plans drawn for a graph in an update.
         epochs: clipped steps on the rollouts of an update.
-        explore: share of a plan's choices that are drawn; the others take the best option.
+        drawn: choices that a plan draws, about; the others take the best option.
         learning_rate: Adam's, at its peak.
         warmup_updates: over which the rate rises from 0; then it falls to 0 along a cosine.
         gradient_norm: longer gradients are scaled down to it.
@@ -60,7 +60,7 @@ class PpoConfig:
     graphs_per_update: int = 4
     rollouts: int = 32
     epochs: int = 3
-    explore: float = 0.25
+    drawn: int = 16
     learning_rate: float = 3e-4
     warmup_updates: int = 5
     gradient_norm: float = 1.0
@@ -78,15 +78,13 @@ class PpoConfig:
     data: dataset.DatasetConfig = dataclasses.field(default_factory=dataset.DatasetConfig)
 
     def __post_init__(self) -> None:
-        for name in ("graphs_per_update", "epochs", "checkpoint_every", "validate_every"):
+        for name in ("graphs_per_update", "epochs", "drawn", "checkpoint_every", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"PpoConfig.{name}: want at least 1, got {getattr(self, name)}")
         if self.updates < 0:
             raise ValueError(f"PpoConfig.updates: want at least 0, got {self.updates}")
         if self.rollouts < 2:
             raise ValueError(f"PpoConfig.rollouts: want at least 2, got {self.rollouts}")
-        if not 0 < self.explore <= 1:
-            raise ValueError(f"PpoConfig.explore: want a share above 0, got {self.explore}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +92,7 @@ class _Batch:
     """The rollouts of one graph in one update, as the update takes them."""
 
     features: Mapping[str, np.ndarray]
-    choice_ops: np.ndarray
+    choice_of_op: np.ndarray
     choice_weights: np.ndarray
     placement: Drawn
     levels: Drawn
@@ -106,8 +104,8 @@ class _Batch:
         """The arguments of the compiled update before the weights of its terms."""
         return (
             dict(self.features),
-            self.choice_ops,
-            self.choice_weights.astype(np.float32),
+            self.choice_of_op,
+            self.choice_weights,
             *dataclasses.astuple(self.placement),
             *dataclasses.astuple(self.levels),
             self.advantages,
@@ -162,7 +160,7 @@ class Trainer:
     def _loss_and_gradients(
         self,
         features: Features,
-        choice_ops: tf.Tensor,
+        choice_of_op: tf.Tensor,
         choice_weights: tf.Tensor,
         actions: tf.Tensor,
         old_logs: tf.Tensor,
@@ -179,7 +177,9 @@ class Trainer:
         settings = self._settings
         with tf.GradientTape() as tape:
             decisions = self.learner.network.decide(features)
-            logits = tf.gather(decisions.placement, choice_ops)
+            logits = tf.math.unsorted_segment_mean(
+                decisions.placement, choice_of_op, tf.shape(choice_weights)[0]
+            )
             logs = losses.log_probabilities(logits, actions)
             loss = losses.ppo_clip(logs, old_logs, advantages, drawn, clip=settings.clip)
             entropy = losses.mean_entropy(logits, choice_weights)
@@ -198,19 +198,24 @@ class Trainer:
         """Draws and simulates plans; returns what the update needs, and figures to record."""
         settings, rng = self._settings, np.random.default_rng(list(seed))
         placement, priority = (values.numpy() for values in self._decide(dict(example.features)))
-        mask = example.features["node_device_mask"]
-        choices = Choices.of(example.features["op_group"], mask, example.weights)
+        # Blocks of any level, as the pass draws them: a few coarse choices or many fine ones.
+        blocks = example.graph.blocks()
+        block_of = blocks[int(rng.integers(len(blocks)))]
+        choices = Choices.of(block_of, example.features["node_device_mask"], example.weights)
         draw = rollouts.draw(
-            placement[choices.ops], rollouts=settings.rollouts, explore=settings.explore, rng=rng
+            choices.logits(placement),
+            rollouts=settings.rollouts,
+            explore=min(1.0, settings.drawn / max(1, len(choices.weights))),
+            rng=rng,
         )
         # Without scheduling nobody asks for levels: none are drawn.
         levels = rollouts.draw(
             priority if settings.scheduling else priority[:1],
             rollouts=settings.rollouts,
-            explore=settings.explore,
+            explore=min(1.0, settings.drawn / len(priority)),
             rng=rng,
         )
-        plans = choices.placements(draw.actions)
+        plans = choices.placements(draw.actions, placement.argmax(axis=1))
         schedule = levels.actions if settings.scheduling else example.priority[np.newaxis]
         result = example.graph.simulate(plans, schedule)
         step_us, feasible = np.asarray(result.step_us), np.asarray(result.feasible)
@@ -227,7 +232,7 @@ class Trainer:
         baseline = memory.learn(reward, decay=settings.baseline_decay)
         batch = _Batch(
             features=example.features,
-            choice_ops=choices.ops,
+            choice_of_op=choices.of_op,
             choice_weights=choices.weights,
             placement=draw,
             levels=levels,

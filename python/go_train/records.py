@@ -8,9 +8,16 @@ from collections.abc import Mapping
 from types import TracebackType
 
 import tensorflow as tf
+from tensorflow.core.framework import summary_pb2
 
 LOG = "log.jsonl"
 TENSORBOARD = "tensorboard"
+
+# What `tf.summary.scalar` writes, which needs TensorBoard installed to be called.
+_SCALAR = summary_pb2.SummaryMetadata(
+    plugin_data=summary_pb2.SummaryMetadata.PluginData(plugin_name="scalars"),
+    data_class=summary_pb2.DATA_CLASS_SCALAR,
+)
 
 
 class Records:
@@ -26,7 +33,7 @@ class Records:
         self._log.flush()
         with self._writer.as_default(step=step):
             for name, value in figures.items():
-                tf.summary.scalar(name, value)
+                tf.summary.write(name, tf.constant(value, tf.float32), metadata=_SCALAR)
 
     def __enter__(self) -> Records:
         return self

@@ -61,41 +61,50 @@ def draw(logits: np.ndarray, *, rollouts: int, explore: float, rng: np.random.Ge
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """The placement choices of a graph: its colocation groups with more than one legal device.
+    """The placement choices of a graph: its blocks with more than one device legal for all ops.
 
     Attributes:
-        ops: an op of each choice, int32 [choices].
         of_op: the choice of each op, -1 for none, int32 [ops].
-        fixed: the only device of ops without a choice, int32 [ops].
         weights: how much each choice counts, float32 [choices].
     """
 
-    ops: np.ndarray
     of_op: np.ndarray
-    fixed: np.ndarray
     weights: np.ndarray
 
     @classmethod
-    def of(cls, groups: np.ndarray, mask: np.ndarray, weights: np.ndarray) -> Choices:
+    def of(cls, block_of: np.ndarray, mask: np.ndarray, weights: np.ndarray) -> Choices:
         """Returns the choices of a graph.
 
         Args:
-            groups: the group of each op, numbered from 0.
-            mask: [ops, devices], above 0 where legal; equal within a group.
+            block_of: the block of each op, numbered from 0.
+            mask: [ops, devices], above 0 where legal.
             weights: of ops [ops].
         """
-        numbers, first = np.unique(groups, return_index=True)
-        free = mask[first].sum(axis=1) > 1
-        number = np.full(int(groups.max()) + 1, -1, np.int32)
-        number[numbers[free]] = np.arange(int(free.sum()))
-        of_op = number[groups]
-        sums = np.bincount(of_op[of_op >= 0], weights[of_op >= 0], minlength=int(free.sum()))
-        return cls(first[free].astype(np.int32), of_op, mask.argmax(axis=1), sums)
+        count = int(block_of.max()) + 1
+        common = np.ones((count, mask.shape[1]), bool)
+        np.logical_and.at(common, block_of, mask > 0)
+        free = common.sum(axis=1) > 1
+        number = np.where(free, np.cumsum(free) - 1, -1).astype(np.int32)
+        sums = np.bincount(block_of, weights, minlength=count)[free]
+        return cls(number[block_of], sums.astype(np.float32))
 
-    def placements(self, actions: np.ndarray) -> np.ndarray:
-        """Returns int32 [rollouts, ops] of actions [rollouts, choices]."""
+    def logits(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the mean logits [choices, devices] of each choice's ops, of [ops, devices]."""
+        free = self.of_op >= 0
+        sums = np.zeros((len(self.weights), logits.shape[1]))
+        np.add.at(sums, self.of_op[free], logits[free])
+        counts = np.bincount(self.of_op[free], minlength=len(sums))
+        return (sums / counts[:, np.newaxis]).astype(np.float32)
+
+    def placements(self, actions: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
+        """Returns int32 [rollouts, ops].
+
+        Args:
+            actions: devices [rollouts, choices].
+            otherwise: devices of ops without a choice [ops].
+        """
         padded = np.concatenate([actions, np.zeros((len(actions), 1), np.int32)], axis=1)
-        return np.where(self.of_op >= 0, padded[:, self.of_op], self.fixed).astype(np.int32)
+        return np.where(self.of_op >= 0, padded[:, self.of_op], otherwise).astype(np.int32)
 
 
 def rewards(
