@@ -206,7 +206,9 @@ TEST(DecisionBlocks, StartWithTheGroupsAndEachLevelJoinsTheLast) {
       EXPECT_EQ(levels[0][i] == levels[0][j], world->legality.group[i] == world->legality.group[j]);
       for (size_t l = 1; l < levels.size(); ++l) {
         // What was joined stays so.
-        if (levels[l - 1][i] == levels[l - 1][j]) EXPECT_EQ(levels[l][i], levels[l][j]);
+        if (levels[l - 1][i] == levels[l - 1][j]) {
+          EXPECT_EQ(levels[l][i], levels[l][j]);
+        }
       }
     }
   }

@@ -123,10 +123,11 @@ def test_binary_cross_entropy_by_hand():
     assert float(losses.binary_cross_entropy(logits[2:], tf.constant([1.0]))) == 0.0
 
 
-def test_advantages_are_over_the_baseline_and_of_unit_size():
+def test_advantages_are_over_the_baseline_in_units_of_their_spread():
     found = rollouts.advantages(np.array([-1.0, -2.0, -3.0]), -1.0)
-    np.testing.assert_allclose(found, np.array([0.0, -1.0, -2.0]) / np.sqrt(5 / 3), rtol=1e-6)
+    np.testing.assert_allclose(found, np.array([0.0, -1.0, -2.0]) / np.sqrt(2 / 3), rtol=1e-6)
     assert rollouts.advantages(np.full(3, -1.0), -1.0).tolist() == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(rollouts.advantages(np.full(3, -1.0), -1.0005), 0.5, rtol=1e-5)
 
 
 def test_rewards_are_relative_and_an_infeasible_plan_costs_by_what_it_lacks():
@@ -205,7 +206,7 @@ def test_ppo_finds_the_optimum_of_a_tiny_graph(example, tmp_path):
         SMALL,
         updates=25,
         rollouts=16,
-        learning_rate=2e-2,
+        entropy=0.05,
         checkpoint_every=25,
         network=dataclasses.replace(SMALL.network, rounds=1),
     )

@@ -8,6 +8,8 @@ import numpy as np
 
 from go_train.dataset import Example
 
+_LEAST_SPREAD = 1e-3  # Of -sqrt(step / reference): a fifth of a percent of the step.
+
 
 @dataclasses.dataclass(frozen=True)
 class Drawn:
@@ -134,9 +136,11 @@ def rewards(
 
 
 def advantages(reward: np.ndarray, baseline: float) -> np.ndarray:
-    """Returns rewards over the baseline in units of their root mean square, float32 [rollouts]."""
-    over = reward - baseline
-    return (over / max(float(np.sqrt(np.mean(over**2))), 1e-6)).astype(np.float32)
+    """Returns rewards over the baseline in units of their own spread, float32 [rollouts].
+
+    Rewards that hardly differ say nothing: their spread counts as _LEAST_SPREAD at least.
+    """
+    return ((reward - baseline) / max(float(reward.std()), _LEAST_SPREAD)).astype(np.float32)
 
 
 def reference_us(example: Example) -> float:
