@@ -199,6 +199,14 @@ def test_config_refuses(values, message):
         PpoConfig(**values)
 
 
+@pytest.fixture
+def eager():
+    """So few updates are quicker without compiling them."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 def test_ppo_finds_the_optimum_of_a_tiny_graph(example, tmp_path):
     optimum = _optimum(example)
     assert optimum < 0.8 * example.plan.step_us  # There is something to find.
@@ -223,14 +231,6 @@ def test_ppo_finds_the_optimum_of_a_tiny_graph(example, tmp_path):
     assert example.plan.step_us / figures[-1]["greedy_speedup"] == pytest.approx(optimum)
     assert list((tmp_path / "tensorboard").iterdir())
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 25
-
-
-@pytest.fixture
-def eager():
-    """A few updates are quicker without compiling them."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.mark.usefixtures("eager")
