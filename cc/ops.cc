@@ -231,7 +231,6 @@ class FeaturesOp : public GraphOp {
 
 // The edges with their tensors, where each op may go, and what a transfer takes.
 class DataflowOp : public GraphOp {
-class BlocksOp : public GraphOp {
  public:
   using GraphOp::GraphOp;
 
@@ -267,6 +266,16 @@ class BlocksOp : public GraphOp {
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
+  }
+};
+
+// What a policy decides as one, by level.
+class BlocksOp : public GraphOp {
+ public:
+  using GraphOp::GraphOp;
+
+ protected:
+  absl::Status Compute(OpKernelContext* context, const OpenGraph& open) override {
     const std::vector<std::vector<int32_t>> levels = DecisionBlocks(open.problem());
     std::vector<int32_t> rows;
     for (const auto& level : levels) rows.insert(rows.end(), level.begin(), level.end());
@@ -580,8 +589,7 @@ REGISTER_OP("GrapplerGoDataflow")
     .Output("tensor_bytes: double")
     .Output("mask: uint8")
     .Output("links: double")
-    .Output("memory_bytes: double")
-REGISTER_OP("GrapplerGoBlocks")
+    .Output("memory_bytes: double") REGISTER_OP("GrapplerGoBlocks")
     .Input("graph: resource")
     .Output("blocks: int32")
     .SetIsStateful()

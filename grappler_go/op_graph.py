@@ -198,6 +198,7 @@ class OpGraph:
             transfer_us=result.links.numpy(),
             memory_bytes=result.memory_bytes.numpy(),
         )
+
     def blocks(self) -> np.ndarray:
         """What a policy decides as one, by level: the block of each op, i32 [L, N].
 
