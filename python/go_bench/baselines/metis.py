@@ -90,8 +90,9 @@ def partition(
     options = pymetis.Options(ufactor=ufactor, seed=seed)
     _, membership = pymetis.part_graph(
         parts,
-        xadj=starts.tolist(),
-        adjncy=ends[order, 1].tolist(),
+        pymetis.CSRAdjacency(
+            adj_starts=starts.astype(np.int32), adjacent=ends[order, 1].astype(np.int32)
+        ),
         vweights=(_whole(vertex_weights) - 1).tolist(),
         eweights=weights[order].tolist(),
         options=options,
