@@ -29,7 +29,7 @@ class Policy {
 };
 
 // What is decided as one, by level: the block of each node, numbered from 0 by first node. Level 0
-// has the colocation groups; each next one joins those that are dear to part (see search.h), down
+// has the colocation groups; each next one joins those that are dear to part (see blocks.h), down
 // to a few blocks. Groups that the search leaves alone are blocks of their own on every level.
 std::vector<std::vector<int32_t>> DecisionBlocks(const Problem& problem);
 

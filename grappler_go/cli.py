@@ -98,6 +98,8 @@ def _add_extension(
             f"command '{wanted}' needs the module '{error.name}', which is not installed; "
             f"fix: pip install 'grappler-go[{extension.extra}]'"
         ) from error
+    except ImportError as error:  # Installed, but not to be had in this process.
+        raise BadInput(f"command '{wanted}': {error}") from error
     module.add_commands(commands)
 
 

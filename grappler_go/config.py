@@ -100,8 +100,7 @@ def enable(**options: Any) -> None:
     Args:
       **options: All optional.
         candidates: planners that may propose, comma-separated or a list: policy, critical_path,
-          m_etf,
-          single_device, random.
+          m_etf, heft, celeritas, m_topo, single_device, random.
         keep_default: keep the incoming graph unless a plan is predicted better by `margin` (True).
         margin: smallest gain worth a change, a share of the step time (0.05).
         samples: plans drawn from the policy (16). seed: of all draws (0).
