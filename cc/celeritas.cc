@@ -1,10 +1,8 @@
 #include "cc/celeritas.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
-#include "absl/numeric/bits.h"
 #include "cc/schedule.h"
 
 namespace grappler_go {
@@ -109,7 +107,7 @@ Placement Celeritas(const Problem& problem, double transfer_weight) {
     const int end = r + 1 < starts.size() ? starts[r + 1] : static_cast<int>(order.size());
     // The run goes where its ops, one after the other, would be done first.
     int best = -1;
-    double best_us = std::numeric_limits<double>::infinity();
+    std::pair<bool, double> best_key;  // What has room for all of the run comes first.
     for (const int d : devices) {
       double us = schedule.FreeUs(d);
       bool room = true;
@@ -121,23 +119,18 @@ Placement Celeritas(const Problem& problem, double transfer_weight) {
         if (may) us = std::max(us, schedule.DataReadyUs(node, d)) + schedule.OpUs(node, d);
         room = room && (may || !problem.legality->movable(problem.legality->group[node]));
       }
-      if (!room) us += total_us;
-      if (us < best_us) {
+      const std::pair<bool, double> key(!room, us);
+      if (best < 0 || key < best_key) {
         best = d;
-        best_us = us;
+        best_key = key;
       }
     }
     for (int k = begin; k < end; ++k) {
       const int32_t node = order[k];
       if (problem.legality->replicable[node]) continue;
       const DeviceMask choices = schedule.Choices(node);
-      int device = best;
-      if ((choices & DeviceBit(best)) == 0) {
-        device = (choices & DeviceBit(problem.legality->incoming[node])) != 0
-                     ? problem.legality->incoming[node]
-                     : absl::countr_zero(choices);
-      }
-      schedule.Place(node, device);
+      schedule.Place(
+          node, (choices & DeviceBit(best)) != 0 ? best : schedule.FirstToFinish(node, choices));
     }
   }
   return std::move(schedule).Finish();

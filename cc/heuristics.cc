@@ -69,20 +69,7 @@ Placement CriticalPath(const Problem& problem, double transfer_weight) {
   Schedule schedule(problem, transfer_weight);
   for (const int32_t node : order) {
     if (problem.legality->replicable[node]) continue;
-    const DeviceMask choices = schedule.Choices(node);
-    int best = -1;
-    double best_us = std::numeric_limits<double>::infinity();
-    const int home = problem.legality->incoming[node];
-    for (int d = 0; d < problem.devices->size(); ++d) {
-      if ((choices & DeviceBit(d)) == 0) continue;
-      const double us =
-          std::max(schedule.FreeUs(d), schedule.DataReadyUs(node, d)) + schedule.OpUs(node, d);
-      if (us < best_us || (us == best_us && d == home)) {
-        best = d;
-        best_us = us;
-      }
-    }
-    schedule.Place(node, best);
+    schedule.Place(node, schedule.FirstToFinish(node, schedule.Choices(node)));
   }
   return std::move(schedule).Finish();
 }
@@ -113,10 +100,18 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
     std::pop_heap(heap.begin(), heap.end());
     heap.pop_back();
   };
-  const auto add = [&](int node) {
+  DeviceMask compute = 0;
+  for (const int d : ComputeDevices(*problem.devices)) compute |= DeviceBit(d);
+  // The devices in whose heaps each op is. Those it may have change as memory fills up and as its
+  // group is placed.
+  std::vector<DeviceMask> offered(graph.num_nodes(), 0);
+  const auto offer = [&](int node) {
     const DeviceMask choices = schedule.Choices(node);
+    const DeviceMask wanted = (choices & compute) != 0 ? choices & compute : choices;
     for (int d = 0; d < num_devices; ++d) {
-      if ((choices & DeviceBit(d)) != 0) push(waiting[d], {schedule.DataReadyUs(node, d), node});
+      if ((wanted & ~offered[node] & DeviceBit(d)) == 0) continue;
+      push(waiting[d], {schedule.DataReadyUs(node, d), node});
+      offered[node] |= DeviceBit(d);
     }
   };
   int remaining = 0;
@@ -128,9 +123,9 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
     }
   }
   for (int i = 0; i < graph.num_nodes(); ++i) {
-    if (!problem.legality->replicable[i] && pending[i] == 0) add(i);
+    if (!problem.legality->replicable[i] && pending[i] == 0) offer(i);
   }
-  for (; remaining > 0; --remaining) {
+  while (remaining > 0) {
     int best = -1, best_node = -1;
     double best_us = std::numeric_limits<double>::infinity();
     for (int d = 0; d < num_devices; ++d) {
@@ -138,13 +133,27 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
       const auto stale = [&](int node) {
         return done[node] || (schedule.Choices(node) & DeviceBit(d)) == 0;
       };
+      // Drops an op that may no longer run here; others are offered it instead.
+      const auto drop = [&](int node) {
+        if (done[node]) return;
+        offered[node] &= ~DeviceBit(d);
+        offer(node);
+      };
       while (!waiting[d].empty() &&
              (stale(waiting[d].front().node) || waiting[d].front().key <= free_us)) {
         const int node = waiting[d].front().node;
         pop(waiting[d]);
-        if (!stale(node)) push(ready[d], {-rank[node], node});
+        if (stale(node)) {
+          drop(node);
+        } else {
+          push(ready[d], {-rank[node], node});
+        }
       }
-      while (!ready[d].empty() && stale(ready[d].front().node)) pop(ready[d]);
+      while (!ready[d].empty() && stale(ready[d].front().node)) {
+        const int node = ready[d].front().node;
+        pop(ready[d]);
+        drop(node);
+      }
       const bool now = !ready[d].empty();
       if (!now && waiting[d].empty()) continue;
       const int node = now ? ready[d].front().node : waiting[d].front().node;
@@ -157,13 +166,13 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
         best_us = start_us;
       }
     }
-    if (best < 0)
-      break;  // Memory moved a group's choices away from every heap: the rest stays home.
+    if (best < 0) continue;  // What is left was just offered to a device seen before.
+    --remaining;
     schedule.Place(best_node, best);
     done[best_node] = true;
     for (int t = graph.tensor_offsets[best_node]; t < graph.tensor_offsets[best_node + 1]; ++t) {
       for (int u = graph.use_offsets[t]; u < graph.use_offsets[t + 1]; ++u) {
-        if (--pending[graph.uses[u]] == 0) add(graph.uses[u]);
+        if (--pending[graph.uses[u]] == 0) offer(graph.uses[u]);
       }
     }
   }
@@ -201,21 +210,6 @@ std::pair<double, double> MeanTransfer(const std::vector<int>& among, const Devi
                     : std::make_pair(fixed_us / pairs, us_per_byte / pairs);
 }
 
-// The device of `choices` on which the schedule would finish the op first; home among equals.
-int FirstToFinish(const Schedule& schedule, const Problem& p, int node, DeviceMask choices) {
-  int best = -1;
-  double best_us = std::numeric_limits<double>::infinity();
-  for (int d = 0; d < p.devices->size(); ++d) {
-    if ((choices & DeviceBit(d)) == 0) continue;
-    const double us = schedule.StartUs(node, d) + schedule.OpUs(node, d);
-    if (us < best_us || (us == best_us && d == p.legality->incoming[node])) {
-      best = d;
-      best_us = us;
-    }
-  }
-  return best;
-}
-
 }  // namespace
 
 std::vector<int> ComputeDevices(const DeviceSet& devices) {
@@ -227,7 +221,7 @@ std::vector<int> ComputeDevices(const DeviceSet& devices) {
   return gpus.empty() ? all : gpus;
 }
 
-Placement Heft(const Problem& problem, double transfer_weight) {
+std::vector<double> MeanUpwardRank(const Problem& problem, double transfer_weight) {
   const OpGraph& graph = *problem.graph;
   const auto [fixed_us, us_per_byte] =
       MeanTransfer(ComputeDevices(*problem.devices), *problem.devices);
@@ -244,13 +238,18 @@ Placement Heft(const Problem& problem, double transfer_weight) {
       rank[source] = std::max(rank[source], transfer_us + rank[i]);
     }
   }
-  std::vector<int32_t> order(graph.num_nodes());
+  return rank;
+}
+
+Placement Heft(const Problem& problem, double transfer_weight) {
+  const std::vector<double> rank = MeanUpwardRank(problem, transfer_weight);
+  std::vector<int32_t> order(rank.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rank[a] > rank[b]; });
   Schedule schedule(problem, transfer_weight, Schedule::Slots::kInsert);
   for (const int32_t node : order) {
     if (problem.legality->replicable[node]) continue;
-    schedule.Place(node, FirstToFinish(schedule, problem, node, schedule.Choices(node)));
+    schedule.Place(node, schedule.FirstToFinish(node, schedule.Choices(node)));
   }
   return std::move(schedule).Finish();
 }
@@ -273,28 +272,51 @@ Placement TopologicalCut(const Problem& problem) {
   }
   const double cap = total / static_cast<double>(devices.size()) + largest;
   Placement placement = problem.legality->incoming;
-  std::vector<bool> placed(problem.legality->num_groups(), false);
-  size_t current = 0;
-  double used = 0, used_kept = 0;
-  const auto full = [&](int g) {
-    const double limit = problem.devices->device(devices[current]).memory_bytes;
-    return used + bytes[g] > cap || (limit > 0 && used_kept + kept[g] > limit);
+  const int num_devices = problem.devices->size();
+  std::vector<double> used(num_devices, 0.0), used_kept(num_devices, 0.0);
+  const auto take = [&](int g, int device) {
+    used[device] += bytes[g];
+    used_kept[device] += kept[g];
+    for (const int32_t member : problem.legality->members(g)) {
+      placement[member] = static_cast<int8_t>(device);
+    }
   };
+  std::vector<bool> placed(problem.legality->num_groups(), false);
+  for (int g = 0; g < problem.legality->num_groups(); ++g) {
+    if (problem.legality->movable(g)) continue;
+    placed[g] = true;
+    take(g, placement[problem.legality->members(g).front()]);
+  }
+  const auto fits = [&](int g, int device) {
+    const double limit = problem.devices->device(device).memory_bytes;
+    return (problem.legality->group_mask[g] & DeviceBit(device)) != 0 &&
+           (limit <= 0 || used_kept[device] + kept[g] <= limit);
+  };
+  size_t current = 0;
   for (int i = 0; i < graph.num_nodes(); ++i) {
     const int g = problem.legality->group[i];
     if (placed[g]) continue;
     placed[g] = true;
-    if (full(g) && current + 1 < devices.size()) {
+    // On to the next device when this one has its share, unless that one is fuller still.
+    while (current + 1 < devices.size() && used[devices[current]] + bytes[g] > cap &&
+           used[devices[current + 1]] < used[devices[current]]) {
       ++current;
-      used = used_kept = 0;
     }
-    const int device = devices[current];
-    if ((problem.legality->group_mask[g] & DeviceBit(device)) == 0) continue;
-    used += bytes[g];
-    used_kept += kept[g];
-    for (const int32_t member : problem.legality->members(g)) {
-      placement[member] = static_cast<int8_t>(device);
+    if ((problem.legality->group_mask[g] & DeviceBit(devices[current])) == 0) {
+      take(g, placement[i]);
+      continue;
     }
+    const auto begin = devices.begin() + static_cast<int64_t>(current);
+    const auto room = [&](int device) { return fits(g, device); };
+    const auto later = std::find_if(begin, devices.end(), room);
+    if (later != devices.end()) {
+      current = static_cast<size_t>(later - devices.begin());
+      take(g, *later);
+      continue;
+    }
+    // What the last devices cannot keep goes where room was left before.
+    const auto before = std::find_if(devices.begin(), begin, room);
+    take(g, before != begin ? *before : *begin);
   }
   return placement;
 }

@@ -40,8 +40,13 @@ Placement RandomLegal(const Problem& problem, uint64_t seed);
 Placement CriticalPath(const Problem& problem, double transfer_weight);
 
 // m-ETF (Baechi): of all ready ops and devices, the pair that starts first is scheduled next;
-// memory-aware.
+// memory-aware. Since it does not ask when an op ends, it looks at the devices that compute, and at
+// others only for what may not, or no longer, go there.
 Placement EarliestTaskFirst(const Problem& problem, double transfer_weight);
+
+// The longest time from the start of each op to the end of the step over mean compute and mean
+// transfer times: [nodes].
+std::vector<double> MeanUpwardRank(const Problem& problem, double transfer_weight);
 
 // HEFT (Topcuoglu et al. 2002): ops in the order of their upward rank over mean compute and mean
 // transfer times, each on the device that finishes it first, in gaps of the schedule too.
@@ -49,7 +54,8 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight);
 Placement Heft(const Problem& problem, double transfer_weight);
 
 // m-TOPO (Baechi): the topological order cut into runs of equal memory, a device each. An op's
-// memory is what it keeps and what it puts out.
+// memory is what it keeps and what it puts out. What a device keeps stays below its limit, as long
+// as some device has room.
 Placement TopologicalCut(const Problem& problem);
 
 // The devices that a model is spread over: the GPUs where there are any, else all.

@@ -169,6 +169,185 @@ TEST(Heft, GivesThePublishedScheduleOfTheTenTasks) {
   EXPECT_DOUBLE_EQ(schedule.EndUs(), 80);
 }
 
+TEST(MeanUpwardRank, IsAsPublishedForTheTenTasks) {
+  const auto world = TenTasks();
+  const std::vector<double> rank = MeanUpwardRank(world->problem, 1);
+  const double published[10] = {108, 77, 80, 80, 69, 63.333, 42.667, 35.667, 44.333, 14.667};
+  for (int k = 1; k <= 10; ++k) {
+    EXPECT_NEAR(rank[world->graph.Find(absl::StrCat("n", k))], published[k - 1], 1e-3) << k;
+  }
+}
+
+// Seven random ops behind an argument that is at home, with unlike costs on each device.
+std::unique_ptr<World> SevenOps(uint64_t seed, int devices) {
+  std::mt19937_64 random(seed);
+  GraphDef def;
+  AddOp(def, "n0", "_Arg", {}, WorkerCpu(0));
+  for (int k = 1; k < 8; ++k) {
+    const auto input = [&] { return absl::StrCat("n", random() % static_cast<uint64_t>(k)); };
+    if (random() % 2 == 0) {
+      AddOp(def, absl::StrCat("n", k), "Tanh", {input()}, WorkerCpu(0));
+    } else {
+      AddOp(def, absl::StrCat("n", k), "Add", {input(), input()}, WorkerCpu(0));
+    }
+  }
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(devices));
+  for (int k = 1; k < 8; ++k) {
+    const auto us = static_cast<double>(20 + random() % 80);
+    for (int d = 0; d < devices; ++d) {
+      world->SetUs(absl::StrCat("n", k), d, us + static_cast<double>(random() % 10));
+    }
+    world->SetBytes(absl::StrCat("n", k), static_cast<double>(random() % 20000));
+  }
+  return world;
+}
+
+TEST(Heuristics, AreNearTheOptimumOfSmallGraphs) {
+  // The most that step time over optimum may be in the mean. m-TOPO balances memory, not time.
+  const std::map<std::string, double> allowed = {{"critical_path", 1.09},
+                                                 {"m_etf", 1.06},
+                                                 {"heft", 1.07},
+                                                 {"celeritas", 1.09},
+                                                 {"m_topo", 1.6}};
+  std::map<std::string, double> mean;
+  double home = 0;
+  constexpr int kGraphs = 40;
+  for (uint64_t seed = 0; seed < kGraphs; ++seed) {
+    const auto world = SevenOps(seed, 2 + static_cast<int>(seed % 2));
+    const double best_us = BruteForce(world->problem).second;
+    home += StepUs(*world, world->legality.incoming) / best_us / kGraphs;
+    for (const Named& heuristic : All()) {
+      const Placement placement = heuristic.place(world->problem);
+      EXPECT_EQ(Words(world->legality.Check(world->graph, world->devices, placement)), "");
+      const double us = StepUs(*world, placement);
+      EXPECT_GE(us, best_us) << heuristic.name;
+      mean[heuristic.name] += us / best_us / kGraphs;
+    }
+  }
+  EXPECT_GT(home, 1.6);  // There is something to gain.
+  for (const auto& [name, bound] : allowed) EXPECT_LE(mean[name], bound) << name;
+}
+
+// Ops in a row that keep so many bytes each, on two devices of `limit` bytes.
+std::unique_ptr<World> Keepers(const std::vector<double>& kept, double limit = 100) {
+  GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  std::string last = "arg";
+  for (size_t k = 0; k < kept.size(); ++k) {
+    AddOp(def, absl::StrCat("t", k), "Tanh", {last}, WorkerCpu(0));
+    last = absl::StrCat("t", k);
+  }
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  for (size_t k = 0; k < kept.size(); ++k) {
+    world->graph.persistent_bytes[world->graph.Find(absl::StrCat("t", k))] = kept[k];
+  }
+  for (int d = 0; d < 2; ++d) world->devices.SetMemoryLimit(d, limit);
+  return world;
+}
+
+TEST(Heuristics, FitWhereUnawareOnesDoNot) {
+  const auto world = Keepers({60, 40, 50, 30});
+  const auto roomy = Keepers({60, 40, 50, 30}, 1000);
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  for (const Named& heuristic : All()) {
+    const std::string name = heuristic.name;
+    if (name == "single_device" || name == "random") continue;  // These do not look at memory.
+    EXPECT_TRUE(simulator.Run(heuristic.place(world->problem)).feasible) << name;
+    // With room for all on one device, none would split them so.
+    EXPECT_FALSE(simulator.Run(heuristic.place(roomy->problem)).feasible) << name;
+  }
+}
+
+TEST(Heuristics, LeaveRoomForWhatCannotMove) {
+  auto world = Keepers({60, 40, 50});
+  world->graph.persistent_bytes[world->graph.Find("t2")] = 0;
+  world->graph.persistent_bytes[world->graph.Find("arg")] = 50;
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  for (const Named& heuristic : All()) {
+    const std::string name = heuristic.name;
+    if (name == "single_device" || name == "random") continue;
+    EXPECT_TRUE(simulator.Run(heuristic.place(world->problem)).feasible) << name;
+  }
+}
+
+TEST(EarliestTaskFirst, IsNotLuredToIdleDevicesThatDoNotCompute) {
+  GraphDef def;
+  const std::string gpu = LocalDevice("GPU", 0);
+  AddMatrix(def, "x", 2, 2, gpu);
+  for (const char* op : {"a", "b", "c", "d"}) AddOp(def, op, "Tanh", {"x"}, gpu);
+  auto world = MakeWorld(MakeItem(def), {LocalDevice("CPU", 0), gpu, LocalDevice("GPU", 1)});
+  for (const char* op : {"a", "b", "c", "d"}) {
+    if ((world->legality.mask(world->graph.Find(op)) & DeviceBit(2)) == 0) {
+      GTEST_SKIP() << "this TensorFlow has no GPU kernels";
+    }
+    world->SetUs(op, 10);
+    world->SetUs(op, 0, 1000);
+  }
+  std::vector<int> ops_on(3, 0);
+  const Placement placement = EarliestTaskFirst(world->problem, 1);
+  for (const char* op : {"a", "b", "c", "d"}) ++ops_on[placement[world->graph.Find(op)]];
+  EXPECT_THAT(ops_on, ::testing::ElementsAre(0, 2, 2));
+}
+
+TEST(EarliestTaskFirst, SchedulesAllWhenAGroupGoesWhereAnOpOfItWasTurnedAway) {
+  // "big0" goes to the first device at 0 us and fills it: "mate", whose input is dear to send, must
+  // wait for the second. "big1" fills that at 14 us. Now nothing fits anywhere, and "late", of one
+  // group with "mate", goes to the first device at 70 us.
+  GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  AddOp(def, "dear", "_Arg", {}, WorkerCpu(0));
+  AddOp(def, "big0", "Tanh", {"arg"}, WorkerCpu(0));
+  AddOp(def, "slow", "Tanh", {"big0"}, WorkerCpu(0));
+  AddOp(def, "late", "Tanh", {"slow"}, WorkerCpu(0));
+  AddOp(def, "big1", "Tanh", {"arg"}, WorkerCpu(0));
+  Colocate(AddOp(def, "mate", "Tanh", {"dear"}, WorkerCpu(0)), "late");
+  for (int k = 0; k < 8; ++k) {
+    AddOp(def, absl::StrCat("after", k), "Tanh", {"mate"}, WorkerCpu(0));
+  }
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  for (int d = 0; d < 2; ++d) world->devices.SetMemoryLimit(d, 100);
+  for (const char* op : {"big0", "big1", "late"}) {
+    world->graph.persistent_bytes[world->graph.Find(op)] = 60;
+  }
+  world->SetUs("arg", 0);
+  world->SetUs("dear", 0);
+  world->SetUs("big0", 20);
+  world->SetUs("slow", 50);
+  world->SetBytes("dear", 1e6);
+  const Placement placement = EarliestTaskFirst(world->problem, 1);
+  const auto at = [&](const std::string& op) { return placement[world->graph.Find(op)]; };
+  EXPECT_EQ(at("big1"), 1);
+  EXPECT_EQ(at("late"), 0);
+  EXPECT_EQ(at("mate"), 0);
+  // The first device is over its limit: the rest is for the second, none left out.
+  for (int k = 0; k < 8; ++k) EXPECT_EQ(at(absl::StrCat("after", k)), 1) << k;
+}
+
+TEST(TopologicalCut, FillsUpWhatRunsLeftFree) {
+  // A cap of 95 + 60 bytes. The first device has 60, the second 50 + 50: 30 are left for the first.
+  const auto world = Keepers({60, 50, 50, 30});
+  EXPECT_EQ(TopologicalCut(world->problem),
+            world->Place({{"t0", 0}, {"t1", 1}, {"t2", 1}, {"t3", 0}}));
+}
+
+TEST(TopologicalCut, CountsWhatCannotMove) {
+  GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  std::string last = "arg";
+  for (int k = 0; k < 6; ++k) {
+    AddOp(def, absl::StrCat("t", k), "Tanh", {last}, WorkerCpu(0));
+    last = absl::StrCat("t", k);
+  }
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  world->SetBytes("arg", 40);
+  for (int k = 0; k < 6; ++k) world->SetBytes(absl::StrCat("t", k), 20);
+  // 160 bytes, a cap of 80 + 40: the first device has 40 already.
+  const Placement placement = TopologicalCut(world->problem);
+  for (int k = 0; k < 6; ++k) {
+    EXPECT_EQ(placement[world->graph.Find(absl::StrCat("t", k))], k < 4 ? 0 : 1) << k;
+  }
+}
+
 TEST(Schedule, FillsGapsOnlyWhereAskedTo) {
   GraphDef def;
   AddOp(def, "a", "_Arg", {}, WorkerCpu(0));

@@ -1,7 +1,10 @@
 #include "cc/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
+
+#include "absl/numeric/bits.h"
 
 namespace grappler_go {
 
@@ -20,6 +23,11 @@ Schedule::Schedule(const Problem& problem, double transfer_weight, Slots slots)
       arrival_us_(static_cast<size_t>(problem.graph->num_tensors()) * num_devices_, -1.0f) {
   for (int i = 0; i < p_.graph->num_nodes(); ++i) {
     group_bytes_[p_.legality->group[i]] += p_.graph->persistent_bytes[i];
+  }
+  for (int g = 0; g < p_.legality->num_groups(); ++g) {
+    if (p_.legality->movable(g)) continue;
+    group_device_[g] = static_cast<int8_t>(absl::countr_zero(p_.legality->group_mask[g]));
+    memory_bytes_[group_device_[g]] += group_bytes_[g];
   }
 }
 
@@ -59,6 +67,20 @@ double Schedule::FreeUs(int device) const {
 double Schedule::StartUs(int node, int device) const {
   return EarliestUs(p_.devices->device(device).executor, DataReadyUs(node, device),
                     OpUs(node, device));
+}
+
+int Schedule::FirstToFinish(int node, DeviceMask among) const {
+  int best = -1;
+  double best_us = std::numeric_limits<double>::infinity();
+  for (int d = 0; d < num_devices_; ++d) {
+    if ((among & DeviceBit(d)) == 0) continue;
+    const double us = StartUs(node, d) + OpUs(node, d);
+    if (us < best_us || (us == best_us && d == p_.legality->incoming[node])) {
+      best = d;
+      best_us = us;
+    }
+  }
+  return best;
 }
 
 void Schedule::Place(int node, int device) {

@@ -21,7 +21,8 @@ class Schedule {
   Schedule(const Problem& problem, double transfer_weight, Slots slots = Slots::kAppend);
 
   // Devices on which `node` may still be scheduled: its group's device, or those with room for its
-  // group.
+  // group, or all legal ones where none has room. Groups that cannot move have taken theirs from
+  // the start.
   DeviceMask Choices(int node) const;
 
   // When the inputs of `node` are on `device`, all of them being scheduled.
@@ -36,6 +37,9 @@ class Schedule {
   double OpUs(int node, int device) const {
     return p_.op_us[static_cast<size_t>(node) * num_devices_ + device];
   }
+
+  // The device of `among` on which `node` would end first; home among equals.
+  int FirstToFinish(int node, DeviceMask among) const;
 
   // Schedules `node` on `device`, its transfers with their copying at both ends included.
   void Place(int node, int device);
