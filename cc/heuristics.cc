@@ -125,6 +125,7 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
   for (int i = 0; i < graph.num_nodes(); ++i) {
     if (!problem.legality->replicable[i] && pending[i] == 0) offer(i);
   }
+  int idle_rounds = 0;
   while (remaining > 0) {
     int best = -1, best_node = -1;
     double best_us = std::numeric_limits<double>::infinity();
@@ -166,7 +167,12 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
         best_us = start_us;
       }
     }
-    if (best < 0) continue;  // What is left was just offered to a device seen before.
+    if (best < 0) {
+      // What is left was just offered to a device seen before; if not, it stays home.
+      if (++idle_rounds > 1) break;
+      continue;
+    }
+    idle_rounds = 0;
     --remaining;
     schedule.Place(best_node, best);
     done[best_node] = true;
