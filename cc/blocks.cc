@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +15,10 @@ namespace {
 
 // Scopes beyond these are too light to matter as a whole.
 constexpr size_t kMaxScopeBlocks = 128;
+// A block of the next level joins at most so many of this one.
+constexpr int32_t kMaxJoined = 4;
+// A level that is hardly smaller than the one before is the last.
+constexpr double kMinShrink = 0.95;
 
 double MeanTransferUs(const DeviceSet& devices, double bytes) {
   double us = 0;
@@ -62,6 +67,85 @@ std::vector<std::vector<int32_t>> ScopeBlocks(const Problem& p,
     blocks.push_back(*groups);
   }
   return blocks;
+}
+
+// Blocks joined into larger ones, no heavier than max_us each: which one each block is in, numbered
+// by first block. Half as many if that can be had.
+class Joiner {
+ public:
+  Joiner(const std::vector<double>& work_us, double max_us)
+      : work_us_(work_us), max_us_(max_us), size_(work_us.size(), 1), count_(work_us.size()) {
+    parent_.resize(work_us.size());
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+
+  bool Enough() const { return 2 * count_ <= parent_.size(); }
+
+  int32_t Find(int32_t b) {
+    while (parent_[b] != b) b = parent_[b] = parent_[parent_[b]];
+    return b;
+  }
+
+  void Join(int32_t x, int32_t y) {
+    x = Find(x);
+    y = Find(y);
+    if (x == y || work_us_[x] + work_us_[y] > max_us_ || size_[x] + size_[y] > kMaxJoined) return;
+    if (y < x) std::swap(x, y);
+    parent_[y] = x;
+    work_us_[x] += work_us_[y];
+    size_[x] += size_[y];
+    --count_;
+  }
+
+  std::vector<int32_t> Numbered() {
+    std::vector<int32_t> number(parent_.size(), -1), joined(parent_.size());
+    int32_t next = 0;
+    for (size_t b = 0; b < parent_.size(); ++b) {
+      int32_t& of_root = number[Find(static_cast<int32_t>(b))];
+      if (of_root < 0) of_root = next++;
+      joined[b] = of_root;
+    }
+    return joined;
+  }
+
+ private:
+  std::vector<double> work_us_;
+  double max_us_;
+  std::vector<int32_t> parent_, size_;
+  size_t count_;
+};
+
+std::vector<int32_t> Joined(std::vector<Traffic>& traffic, const std::vector<double>& work_us,
+                            double max_us) {
+  const size_t blocks = work_us.size();
+  // Small blocks with heavy traffic first.
+  const double floor_us = max_us / static_cast<double>(blocks);
+  const auto gain = [&](const Traffic& t) {
+    return t.us / (floor_us + work_us[t.a]) / (floor_us + work_us[t.b]);
+  };
+  std::sort(traffic.begin(), traffic.end(), [&](const Traffic& x, const Traffic& y) {
+    const double gx = gain(x), gy = gain(y);
+    return gx > gy || (gx == gy && std::make_pair(x.a, x.b) < std::make_pair(y.a, y.b));
+  });
+  Joiner joiner(work_us, max_us);
+  for (const Traffic& t : traffic) {
+    if (joiner.Enough()) break;
+    joiner.Join(t.a, t.b);
+  }
+  // The many leaves of one hub, which is full, join each other.
+  std::vector<std::pair<double, int32_t>> hub(blocks, {0.0, -1});
+  for (const Traffic& t : traffic) {
+    hub[t.a] = std::max(hub[t.a], {t.us, t.b});
+    hub[t.b] = std::max(hub[t.b], {t.us, t.a});
+  }
+  std::vector<int32_t> last(blocks, -1);  // By hub: its last leaf.
+  for (size_t b = 0; b < blocks && !joiner.Enough(); ++b) {
+    if (hub[b].second < 0) continue;
+    int32_t& before = last[hub[b].second];
+    if (before >= 0) joiner.Join(before, static_cast<int32_t>(b));
+    before = static_cast<int32_t>(b);
+  }
+  return joiner.Numbered();
 }
 
 }  // namespace
@@ -121,32 +205,15 @@ BlockLevels Coarsen(const Problem& problem) {
                         static_cast<double>(ComputeDevices(*problem.devices).size());
   std::vector<Traffic> traffic = BlockTraffic(problem, block_of);
   while (blocks.size() > 1) {
-    // Small blocks with heavy traffic first, as a matching: each block is joined at most once a
-    // level.
-    const double floor_us = max_us / static_cast<double>(blocks.size());
-    const auto gain = [&](const Traffic& t) {
-      return t.us / (floor_us + work_us[t.a]) / (floor_us + work_us[t.b]);
-    };
-    std::sort(traffic.begin(), traffic.end(), [&](const Traffic& x, const Traffic& y) {
-      const double gx = gain(x), gy = gain(y);
-      return gx > gy || (gx == gy && std::make_pair(x.a, x.b) < std::make_pair(y.a, y.b));
-    });
-    std::vector<int32_t> joined(blocks.size(), -1);
-    std::vector<std::vector<int32_t>> next;
-    std::vector<double> next_us;
-    for (const Traffic& t : traffic) {
-      if (joined[t.a] >= 0 || joined[t.b] >= 0 || work_us[t.a] + work_us[t.b] > max_us) continue;
-      joined[t.a] = joined[t.b] = static_cast<int32_t>(next.size());
-      next.push_back(blocks[t.a]);
-      next.back().insert(next.back().end(), blocks[t.b].begin(), blocks[t.b].end());
-      next_us.push_back(work_us[t.a] + work_us[t.b]);
-    }
-    if (next.empty()) break;
+    const std::vector<int32_t> joined = Joined(traffic, work_us, max_us);
+    const auto count = static_cast<size_t>(*absl::c_max_element(joined)) + 1;
+    if (static_cast<double>(count) > kMinShrink * static_cast<double>(blocks.size())) break;
+    std::vector<std::vector<int32_t>> next(count);
+    std::vector<double> next_us(count, 0.0);
     for (size_t b = 0; b < blocks.size(); ++b) {
-      if (joined[b] >= 0) continue;
-      joined[b] = static_cast<int32_t>(next.size());
-      next.push_back(blocks[b]);
-      next_us.push_back(work_us[b]);
+      std::vector<int32_t>& into = next[joined[b]];
+      into.insert(into.end(), blocks[b].begin(), blocks[b].end());
+      next_us[joined[b]] += work_us[b];
     }
     absl::flat_hash_map<int64_t, double> merged;
     for (const Traffic& t : traffic) {

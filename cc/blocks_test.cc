@@ -69,5 +69,22 @@ TEST(Coarsen, JoinsWhatIsDearToPart) {
   }
 }
 
+// A hub that all others feed: a matching would join one of them a level.
+TEST(Coarsen, HalvesStars) {
+  tensorflow::GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  std::vector<std::string> leaves;
+  for (int k = 0; k < 64; ++k) {
+    leaves.push_back(absl::StrCat("leaf", k));
+    AddOp(def, leaves.back(), "Tanh", {"arg"}, WorkerCpu(0));
+  }
+  AddOp(def, "hub", "AddN", leaves, WorkerCpu(0));
+  const auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  const BlockLevels levels = Coarsen(world->problem);
+  ASSERT_GE(levels.size(), 4u);
+  EXPECT_LE(levels.size(), 10u);
+  for (size_t k = 1; k < 4; ++k) EXPECT_LE(levels[k].size(), levels[k - 1].size() * 0.6);
+}
+
 }  // namespace
 }  // namespace grappler_go

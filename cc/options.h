@@ -16,7 +16,8 @@ namespace grappler_go {
 struct Options {
   // Planners that may propose: policy, critical_path, m_etf, heft, celeritas, m_topo,
   // single_device, random.
-  std::vector<std::string> candidates = {"policy", "critical_path", "m_etf", "single_device"};
+  std::vector<std::string> candidates = {"policy",    "critical_path", "m_etf",        "heft",
+                                         "celeritas", "m_topo",        "single_device"};
   bool keep_default =
       true;  // Keep the incoming graph unless a candidate is predicted better by `margin`.
   double margin = 0.05;  // A share of the incoming step time.

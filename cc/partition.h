@@ -15,9 +15,10 @@ namespace grappler_go {
 // level has too few blocks.
 std::vector<Placement> SpreadRuns(const Problem& problem, const BlockLevels& levels);
 
-// Multilevel partitions (after Karypis and Kumar 1998): runs of a coarse level, then from level to
-// finer level blocks go where most of their traffic is, as long as no device gets more than its
-// share and a tolerance. One for each of several tolerances and coarse levels.
+// Multilevel partitions (after Karypis and Kumar 1998): from a first cut of a coarse level, blocks
+// go from level to finer level where most of their traffic is, as long as no device gets more than
+// its share of compute and a tolerance; and of memory, where that may be short. First cuts are
+// runs, and blocks dealt out by weight. One for each of several tolerances and coarse levels.
 std::vector<Placement> Partitions(const Problem& problem, const BlockLevels& levels);
 
 }  // namespace grappler_go

@@ -63,5 +63,34 @@ TEST(Partitions, FindTheThinCut) {
   EXPECT_LT(best_us, 110);
 }
 
+// Two chains: one computes, the other holds what two devices can only just keep.
+TEST(Partitions, BalanceMemoryWhereItIsShort) {
+  tensorflow::GraphDef def;
+  AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
+  std::string last = "arg";
+  for (int k = 0; k < 16; ++k) {
+    AddOp(def, absl::StrCat("t", k), "Tanh", {last}, WorkerCpu(0));
+    last = absl::StrCat("t", k);
+  }
+  const auto fits = [&](double limit) {
+    auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+    for (int k = 0; k < 16; ++k) {  // The first half computes, the second keeps.
+      const std::string op = absl::StrCat("t", k);
+      world->SetUs(op, k < 8 ? 100 : 1);
+      world->SetBytes(op, 1);
+      world->graph.persistent_bytes[world->graph.Find(op)] = k < 8 ? 0 : 100;
+    }
+    for (int d = 0; d < 2; ++d) world->devices.SetMemoryLimit(d, limit);
+    Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+    int count = 0;
+    for (const Placement& placement : Partitions(world->problem, Coarsen(world->problem))) {
+      count += simulator.Run(placement).feasible ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_GT(fits(520), 0);
+  EXPECT_EQ(fits(300), 0);  // Nothing can.
+}
+
 }  // namespace
 }  // namespace grappler_go

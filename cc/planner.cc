@@ -82,26 +82,19 @@ bool Better(const StepEstimate& a, const StepEstimate& b) {
   return a.feasible != b.feasible ? a.feasible : a.step_us < b.step_us;
 }
 
-absl::Status CheckDeadline(uint64_t deadline_us) {
-  if (deadline_us == 0 || tensorflow::Env::Default()->NowMicros() <= deadline_us) {
-    return absl::OkStatus();
-  }
-  return absl::DeadlineExceededError("planning took longer than optimize_timeout_ms");
-}
-
 std::string Milliseconds(double us) { return absl::StrFormat("%.3g ms", us * 1e-3); }
 
-// The best plan so far.
-struct Best {
-  bool found = false;
-  Plan plan;
-  StepEstimate estimate;
+// All proposals so far, and the best of them.
+struct Proposals {
+  std::vector<Start> all;
+  std::string source;  // Of the best; "" = there is none.
+  size_t best = 0;
 
-  void Offer(Plan offered, const StepEstimate& predicted) {
-    if (found && !Better(predicted, estimate)) return;
-    found = true;
-    plan = std::move(offered);
-    estimate = predicted;
+  void Add(const std::string& from, Placement placement, const StepEstimate& estimate) {
+    all.push_back({std::move(placement), estimate});
+    if (!source.empty() && !Better(estimate, *all[best].estimate)) return;
+    source = from;
+    best = all.size() - 1;
   }
 };
 
@@ -136,47 +129,78 @@ absl::Status TakeStored(const Problem& problem, const std::string& path, Simulat
   return absl::OkStatus();
 }
 
-// Searches from the best of the proposals, the incoming graph, whose locality no list scheduler may
-// have kept, runs of blocks and partitions.
-absl::Status SearchOn(const Problem& problem, const Options& options,
-                      const std::vector<int32_t>& priority, uint64_t deadline_us,
-                      Simulator& simulator, Best& best, Choice& choice) {
-  const int evaluations = SearchEvaluations(problem, options);
-  if (evaluations == 0) return absl::OkStatus();
-  const BlockLevels levels = Coarsen(problem);
-  std::vector<Placement> starts;
-  if (best.found) starts.push_back(best.plan.device);
-  if (!best.found || best.plan.device != problem.legality->incoming) {
-    starts.push_back(problem.legality->incoming);
+bool Late(uint64_t deadline_us) {
+  return deadline_us > 0 && tensorflow::Env::Default()->NowMicros() > deadline_us;
+}
+
+// Simulates what the planners propose. Past the deadline, no more are asked.
+absl::Status ProposeAll(const Problem& problem, const Options& options,
+                        const std::vector<int32_t>& priority, uint64_t deadline_us,
+                        Simulator& simulator, Proposals& proposals, Choice& choice) {
+  for (const std::string& source : options.candidates) {
+    if (Late(deadline_us)) return absl::OkStatus();
+    absl::StatusOr<std::vector<Placement>> placements = Propose(source, problem, options);
+    if (!placements.ok()) return placements.status();
+    CandidateResult result{source};
+    StepEstimate source_best;
+    for (Placement& placement : *placements) {
+      const StepEstimate estimate = simulator.Run(placement, priority);
+      if (result.tried++ == 0 || Better(estimate, source_best)) source_best = estimate;
+      proposals.Add(source, std::move(placement), estimate);
+      if (Late(deadline_us)) break;
+    }
+    result.step_us = source_best.step_us;
+    result.feasible = result.tried > 0 && source_best.feasible;
+    choice.candidates.push_back(result);
   }
-  for (Placement& runs : SpreadRuns(problem, levels)) starts.push_back(std::move(runs));
-  for (Placement& parts : Partitions(problem, levels)) starts.push_back(std::move(parts));
-  const SearchResult searched = Search(problem, levels, starts, priority, evaluations,
-                                       static_cast<uint64_t>(options.seed), deadline_us, simulator);
+  return absl::OkStatus();
+}
+
+// Searches from the proposals, the incoming graph, whose locality no list scheduler may have kept,
+// runs of blocks and partitions.
+void SearchOn(const Problem& problem, const Options& options, const std::vector<int32_t>& priority,
+              uint64_t deadline_us, Simulator& simulator, Proposals& proposals, Choice& choice) {
+  const int evaluations = SearchEvaluations(problem, options);
+  if (evaluations == 0 || Late(deadline_us)) return;
+  const BlockLevels levels = Coarsen(problem);
+  std::vector<Start> starts = proposals.all;
+  starts.push_back({problem.legality->incoming, std::nullopt});
+  for (Placement& runs : SpreadRuns(problem, levels)) {
+    starts.push_back({std::move(runs), std::nullopt});
+  }
+  for (Placement& parts : Partitions(problem, levels)) {
+    starts.push_back({std::move(parts), std::nullopt});
+  }
+  SearchResult searched = Search(problem, levels, starts, priority, evaluations,
+                                 static_cast<uint64_t>(options.seed), deadline_us, simulator);
   choice.candidates.push_back(
       {"search", searched.evaluations, searched.estimate.step_us, searched.estimate.feasible});
-  best.Offer({"search", searched.placement, {}, priority}, searched.estimate);
-  return CheckDeadline(deadline_us);
+  proposals.Add("search", std::move(searched.placement), searched.estimate);
 }
 
 // Takes the best plan if it is worth it.
-void Decide(const Options& options, Best best, Choice& choice) {
-  const bool gain = !choice.incoming.feasible || best.estimate.step_us < NeededUs(choice, options);
-  if (!best.found) {
-    choice.reason = "no planner made a proposal";
-  } else if (!best.estimate.feasible) {
+void Decide(const Options& options, const std::vector<int32_t>& priority, bool late,
+            Proposals proposals, Choice& choice) {
+  if (proposals.source.empty()) {
+    choice.reason = late ? "optimize_timeout_ms was over before any planner made a proposal"
+                         : "no planner made a proposal";
+    return;
+  }
+  Start& best = proposals.all[proposals.best];
+  const bool gain = !choice.incoming.feasible || best.estimate->step_us < NeededUs(choice, options);
+  if (!best.estimate->feasible) {
     choice.reason = "no plan fits into the devices' memory";
   } else if (gain || !options.keep_default) {
-    choice.plan = std::move(best.plan);
-    choice.predicted = best.estimate;
+    choice.plan = {proposals.source, std::move(best.placement), {}, priority};
+    choice.predicted = *best.estimate;
     choice.applied = true;
     choice.reason = absl::StrCat(
         choice.plan.source, " is predicted at ", Milliseconds(choice.predicted.step_us),
         " a step, the incoming graph at ", Milliseconds(choice.incoming.step_us));
   } else {
     choice.reason = absl::StrCat(
-        "the best plan (", best.plan.source, ") is predicted at ",
-        Milliseconds(best.estimate.step_us), " a step, the incoming graph at ",
+        "the best plan (", proposals.source, ") is predicted at ",
+        Milliseconds(best.estimate->step_us), " a step, the incoming graph at ",
         Milliseconds(choice.incoming.step_us), ": no gain above ", options.margin * 100, "%");
   }
 }
@@ -238,27 +262,12 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
   if (absl::c_linear_search(options.tasks, "scheduling")) {
     priority = CriticalPathPriorities(problem);
   }
-  Best best;
-  for (const std::string& source : options.candidates) {
-    const absl::StatusOr<std::vector<Placement>> placements = Propose(source, problem, options);
-    if (!placements.ok()) return placements.status();
-    CandidateResult result{source};
-    StepEstimate source_best;
-    for (const Placement& placement : *placements) {
-      const absl::Status in_time = CheckDeadline(deadline_us);
-      if (!in_time.ok()) return in_time;
-      const StepEstimate estimate = simulator.Run(placement, priority);
-      if (result.tried++ == 0 || Better(estimate, source_best)) source_best = estimate;
-      best.Offer({source, placement, {}, priority}, estimate);
-    }
-    result.step_us = source_best.step_us;
-    result.feasible = result.tried > 0 && source_best.feasible;
-    choice.candidates.push_back(result);
-  }
-  const absl::Status searched =
-      SearchOn(problem, options, priority, deadline_us, simulator, best, choice);
-  if (!searched.ok()) return searched;
-  Decide(options, std::move(best), choice);
+  Proposals proposals;
+  const absl::Status proposed =
+      ProposeAll(problem, options, priority, deadline_us, simulator, proposals, choice);
+  if (!proposed.ok()) return proposed;
+  SearchOn(problem, options, priority, deadline_us, simulator, proposals, choice);
+  Decide(options, priority, Late(deadline_us), std::move(proposals), choice);
   return choice;
 }
 

@@ -31,7 +31,7 @@ SearchResult SearchFrom(const World& world, const Placement& start, int evaluati
                         uint64_t seed = 0, uint64_t deadline_us = 0,
                         const std::vector<int32_t>& priority = {}) {
   Simulator simulator(world.graph, world.devices, world.legality, world.op_us);
-  return Search(world.problem, Coarsen(world.problem), {start}, priority, evaluations, seed,
+  return Search(world.problem, Coarsen(world.problem), {{start, {}}}, priority, evaluations, seed,
                 deadline_us, simulator);
 }
 
@@ -113,10 +113,41 @@ TEST(Search, TakesTheBestOfItsStarts) {
   const auto world = EightOps(4);
   const Placement best = BruteForce(world->problem).first;
   Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
-  const SearchResult result = Search(world->problem, Coarsen(world->problem),
-                                     {world->legality.incoming, best}, {}, 2, 0, 0, simulator);
+  const SearchResult result =
+      Search(world->problem, Coarsen(world->problem), {{world->legality.incoming, {}}, {best, {}}},
+             {}, 2, 0, 0, simulator);
   EXPECT_EQ(result.placement, best);
   EXPECT_EQ(result.evaluations, 2);
+  // What was simulated before is free.
+  const SearchResult known =
+      Search(world->problem, Coarsen(world->problem),
+             {{world->legality.incoming, simulator.Run(world->legality.incoming)},
+              {best, simulator.Run(best)}},
+             {}, 0, 0, 0, simulator);
+  EXPECT_EQ(known.placement, best);
+  EXPECT_EQ(known.evaluations, 0);
+}
+
+// The answer fits, though a step that does not is the faster one.
+TEST(Search, PrefersWhatFits) {
+  auto world = EightOps(5);
+  Simulator simulator(world->graph, world->devices, world->legality, world->op_us);
+  const Placement fast = BruteForce(world->problem).first;
+  for (const char* op : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    world->graph.persistent_bytes[world->graph.Find(op)] = 100;
+  }
+  const Placement slow = SingleDevice(world->problem, 0);
+  std::vector<int> ops(3, 0);
+  for (const char* op : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    ++ops[fast[world->graph.Find(op)]];
+  }
+  for (int d = 1; d < 3; ++d) world->devices.SetMemoryLimit(d, 100.0 * ops[d] - 50);
+  Simulator limited(world->graph, world->devices, world->legality, world->op_us);
+  ASSERT_FALSE(limited.Run(fast).feasible);
+  ASSERT_TRUE(limited.Run(slow).feasible);
+  const SearchResult result = Search(world->problem, Coarsen(world->problem),
+                                     {{fast, {}}, {slow, {}}}, {}, 2, 0, 0, limited);
+  EXPECT_EQ(result.placement, slow);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ import grappler_go
 from go_bench.baselines.method import Evaluator, Found, Task
 
 SAMPLES = 16
-HEURISTICS = ("critical_path", "m_etf", "single_device")
+HEURISTICS = ("critical_path", "m_etf", "heft", "celeritas", "m_topo", "single_device")
+_WEIGHTS = 4  # Transfer weights that the four list schedulers are tried with.
 
 
 def schedule(graph: grappler_go.OpGraph) -> np.ndarray:
@@ -38,7 +39,7 @@ def go(task: Task, budget: int, seed: int) -> Found:
     Where nothing gains the task's margin, the incoming placement stays.
     """
     candidates = ",".join(("policy", *HEURISTICS))
-    proposals = SAMPLES + 2 * 4 + task.graph.num_devices  # Two schedulers, four transfer weights.
+    proposals = SAMPLES + 4 * _WEIGHTS + 1 + task.graph.num_devices
     placement, _, tried = _choose(
         task.graph,
         candidates=candidates,
