@@ -272,8 +272,9 @@ class Searcher {
     std::uniform_real_distribution<double> uniform(1e-12, 1.0);
     const int begin = best_.evaluations;
     const size_t blocks = level == kAllLevels ? levels_.front().size() : levels_[level].size();
-    const double plenty = share / static_cast<double>(blocks) / kEvaluationsPerTemperature;
-    const double start = std::clamp(kStartTemperature * plenty, kStartTemperature, kMaxTemperature);
+    const double plenty = share / static_cast<double>(blocks) / kPlenty;
+    const double start =
+        std::clamp(kStartTemperature * plenty * plenty, kStartTemperature, kMaxTemperature);
     // Tries that change nothing cost nothing, but must come to an end.
     for (int tries = 0; tries < kTriesPerEvaluation * share; ++tries) {
       const double progress = static_cast<double>(best_.evaluations - begin) / share;
