@@ -127,7 +127,10 @@ absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const Grapple
   }
   absl::StatusOr<DeviceSet> devices = ClusterDevices(*cluster, options_.profile);
   if (!devices.ok()) return devices.status();
-  if (devices->size() < 2) return false;
+  const bool fuses =
+      std::find(options_.tasks.begin(), options_.tasks.end(), "fusion") != options_.tasks.end();
+  const bool spreads = devices->size() > 1;
+  if (!spreads && !fuses && options_.plan.empty()) return false;
   const LegalityOptions legality{options_.override_user_devices, options_.move_state};
   const absl::StatusOr<std::unique_ptr<PlanningContext>> context =
       PlanningContext::Create(item, *std::move(devices), legality, options_.costs);
@@ -137,7 +140,7 @@ absl::StatusOr<bool> GrapplerGoPass::TryOptimize(Cluster* cluster, const Grapple
   for (int g = 0; g < problem.legality->num_groups() && !movable; ++g) {
     movable = problem.legality->movable(g);
   }
-  if (!movable) return false;
+  if (!movable && !fuses && options_.plan.empty()) return false;
   const absl::StatusOr<Choice> choice = Choose(problem, options_, deadline);
   if (!choice.ok()) return choice.status();
   if (!options_.report.empty()) {

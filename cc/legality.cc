@@ -12,6 +12,26 @@
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace grappler_go {
+
+std::string KernelKey(const tensorflow::NodeDef& node) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : node.attr()) {
+    if (value.value_case() == tensorflow::AttrValue::kType) {
+      parts.push_back(absl::StrCat(name, "=", value.type()));
+    } else if (value.list().type_size() > 0) {
+      std::string part = absl::StrCat(name, "=");
+      for (const int type : value.list().type()) absl::StrAppend(&part, type, ",");
+      parts.push_back(std::move(part));
+    } else if (name == "_kernel") {
+      parts.push_back(absl::StrCat(name, "=", value.s()));
+    }
+  }
+  std::sort(parts.begin(), parts.end());
+  std::string key = node.op();
+  for (const std::string& part : parts) absl::StrAppend(&key, ";", part);
+  return key;
+}
+
 namespace {
 
 using tensorflow::NodeDef;
@@ -44,7 +64,7 @@ class KernelTable {
   }
 
   DeviceMask Mask(const NodeDef& node) {
-    const auto [it, is_new] = cache_.try_emplace(Key(node), 0);
+    const auto [it, is_new] = cache_.try_emplace(KernelKey(node), 0);
     if (is_new) {
       for (const auto& [type, mask] : by_type_) {
         if (tensorflow::FindKernelDef(tensorflow::DeviceType(type), node, nullptr, nullptr).ok()) {
@@ -56,25 +76,6 @@ class KernelTable {
   }
 
  private:
-  static std::string Key(const NodeDef& node) {
-    std::vector<std::string> parts;
-    for (const auto& [name, value] : node.attr()) {
-      if (value.value_case() == tensorflow::AttrValue::kType) {
-        parts.push_back(absl::StrCat(name, "=", value.type()));
-      } else if (value.list().type_size() > 0) {
-        std::string part = absl::StrCat(name, "=");
-        for (const int type : value.list().type()) absl::StrAppend(&part, type, ",");
-        parts.push_back(std::move(part));
-      } else if (name == "_kernel") {
-        parts.push_back(absl::StrCat(name, "=", value.s()));
-      }
-    }
-    std::sort(parts.begin(), parts.end());
-    std::string key = node.op();
-    for (const std::string& part : parts) absl::StrAppend(&key, ";", part);
-    return key;
-  }
-
   std::map<std::string, DeviceMask> by_type_;
   absl::flat_hash_map<std::string, DeviceMask> cache_;
 };

@@ -50,6 +50,9 @@ struct LegalityOptions {
       false;  // The graph has not run yet: variables and their users may move together.
 };
 
+// All of a node that a kernel is chosen by.
+std::string KernelKey(const tensorflow::NodeDef& node);
+
 // A device index for each node.
 using Placement = std::vector<int8_t>;
 

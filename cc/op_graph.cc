@@ -423,6 +423,7 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
                                                              /*include_input_tensor_values=*/true,
                                                              /*include_output_tensor_values=*/false)
                                             .ok();
+  graph.static_shape.assign(num_tensors, true);  // Control signals have none.
   for (int i = 0; i < n; ++i) {
     const auto* outputs = inferred && properties.HasOutputProperties(graph.name(i))
                               ? &properties.GetOutputProperties(graph.name(i))
@@ -441,6 +442,7 @@ absl::StatusOr<OpGraph> OpGraph::Create(const GrapplerItem& item, bool infer_sha
       }
       graph.num_unknown_shapes += known ? 0 : 1;
       graph.tensor_bytes[graph.tensor_offsets[i] + port] = bytes;
+      graph.static_shape[graph.tensor_offsets[i] + port] = known;
     }
   }
   if (inferred) EstimateWork(item, properties, cost_keys, graph);

@@ -83,6 +83,7 @@ class OpGraph {
   // By tensor.
   std::vector<int32_t> tensor_node;
   std::vector<double> tensor_bytes;
+  std::vector<bool> static_shape;    // The shape is known before the step.
   std::vector<int32_t> use_offsets;  // [tensors + 1] into uses.
   std::vector<int32_t> uses;         // Consumer nodes, ascending within a tensor.
 

@@ -109,11 +109,13 @@ absl::StatusOr<Options> ReadOptions(const ParameterMap& parameters) {
        }},
       {"tasks",
        [&](auto& f, auto& v) {
-         return ReadNames(f, v, {"placement", "scheduling"}, o.tasks);
+         return ReadNames(f, v, {"placement", "scheduling", "fusion"}, o.tasks);
        }},
       {"keep_default", [&](auto& f, auto& v) { return ReadBool(f, v, o.keep_default); }},
       {"margin", [&](auto& f, auto& v) { return ReadShare(f, v, o.margin); }},
       {"samples", [&](auto& f, auto& v) { return ReadInt(f, v, 1, 4096, o.samples); }},
+      {"expected_steps",
+       [&](auto& f, auto& v) { return ReadInt(f, v, 1, int64_t{1} << 40, o.expected_steps); }},
       {"search", [&](auto& f, auto& v) { return ReadInt(f, v, -1, 1 << 30, o.search); }},
       {"seed", [&](auto& f, auto& v) { return ReadInt(f, v, 0, kMax, o.seed); }},
       {"policy", [&](auto& f, auto& v) { return ReadString(f, v, o.policy); }},

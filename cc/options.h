@@ -34,7 +34,8 @@ struct Options {
   std::string report;                   // Directory for one JSON a graph; "" = none.
   bool save_graphs = false;             // Beside each report, the graph it is about.
   std::string plan;  // File of a plan to apply to the graph that it was made for; "" = none.
-  std::vector<std::string> tasks = {"placement", "scheduling"};
+  std::vector<std::string> tasks = {"placement", "scheduling"};  // And fusion.
+  int64_t expected_steps = 1000;  // Over which compiling a cluster must pay.
 };
 
 using ParameterMap = google::protobuf::Map<std::string, tensorflow::AttrValue>;

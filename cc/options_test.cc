@@ -49,7 +49,7 @@ TEST(ReadOptions, HasDefaults) {
   EXPECT_FLOAT_EQ(options->margin, 0.05f);
   EXPECT_EQ(options->samples, 16);
   EXPECT_EQ(options->optimize_timeout_ms, 60000);
-  EXPECT_EQ(options->candidates.size(), 4u);
+  EXPECT_EQ(options->candidates.size(), 7u);
   EXPECT_THAT(options->tasks, ElementsAre("placement", "scheduling"));
 }
 

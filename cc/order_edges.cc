@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cc/cluster_cost.h"
+#include "cc/compilable.h"
 #include "cc/simulator.h"
 
 namespace grappler_go {
@@ -9,18 +11,6 @@ namespace {
 
 // Ops below this share of the step are cheaper to run in any order than to order.
 constexpr double kExpensiveShare = 1e-3;
-
-// Ops whose run depends on a condition: behind a Switch, or in a loop.
-std::vector<bool> Conditional(const OpGraph& graph) {
-  std::vector<bool> conditional(graph.num_nodes(), false);
-  for (int i = 0; i < graph.num_nodes(); ++i) {
-    conditional[i] = graph.frame[i] >= 0 || graph.Has(i, kControlFlow);
-    for (int e = graph.in_offsets[i]; e < graph.in_offsets[i + 1] && !conditional[i]; ++e) {
-      conditional[i] = conditional[graph.edge_source[e]];
-    }
-  }
-  return conditional;
-}
 
 // Ops that the results need. Others may belong to another step (initialisers, savers), and must not
 // be tied to this one.
@@ -49,6 +39,8 @@ std::vector<std::pair<int, int>> OrderEdges(const Problem& problem, const Plan& 
   if (plan.priority.empty()) return edges;
   const OpGraph& graph = *problem.graph;
   Simulator simulator(graph, *problem.devices, *problem.legality, problem.op_us);
+  const Clusters clusters = MakeClusters(graph, *problem.devices, plan.device, plan.fusion);
+  if (!plan.fusion.empty()) simulator.SetClusters(&clusters);
   Timeline timeline;
   const double step_us = simulator.Run(plan.device, plan.priority, &timeline).step_us;
   const std::vector<bool> conditional = Conditional(graph);
@@ -56,6 +48,8 @@ std::vector<std::pair<int, int>> OrderEdges(const Problem& problem, const Plan& 
   std::vector<std::vector<int>> expensive(problem.devices->size());
   for (int i = 0; i < graph.num_nodes(); ++i) {
     const double us = timeline.end_us[i] - timeline.start_us[i];
+    // A cluster counts as its first op.
+    if (plan.fusion_of(i) >= 0 && clusters.members[clusters.of[i]].front() != i) continue;
     if (us >= kExpensiveShare * step_us && us > 0 && needed[i] && !conditional[i] &&
         !(graph.traits[i] & (kBoundary | kFeed | kConst))) {
       expensive[plan.device[i]].push_back(i);

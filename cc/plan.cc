@@ -3,9 +3,9 @@
 #include <cmath>
 
 #include "absl/algorithm/container.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "cc/fusion.h"
 #include "cc/json.h"
 
 namespace grappler_go {
@@ -117,17 +117,7 @@ absl::Status CheckPlan(const Problem& problem, const Plan& plan) {
           " for a graph of ", plan.device.size(), " ops"));
     }
   }
-  absl::flat_hash_map<int, int> cluster_head;
-  for (int i = 0; i < static_cast<int>(plan.fusion.size()); ++i) {
-    if (plan.fusion[i] < 0) continue;
-    const int head = cluster_head.try_emplace(plan.fusion[i], i).first->second;
-    if (plan.device[head] != plan.device[i]) {
-      return absl::FailedPreconditionError(absl::StrCat("ops '", problem.graph->name(head),
-                                                        "' and '", problem.graph->name(i),
-                                                        "' are of one cluster on two devices"));
-    }
-  }
-  return absl::OkStatus();
+  return CheckFusion(problem, plan.device, plan.fusion);
 }
 
 }  // namespace grappler_go

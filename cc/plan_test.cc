@@ -13,7 +13,9 @@ using ::testing::HasSubstr;
 std::unique_ptr<World> Chains() {
   tensorflow::GraphDef def = TwoChains(2, 2, WorkerCpu(0));
   AddOp(def, "arg", "_Arg", {}, WorkerCpu(0));
-  return MakeWorld(MakeItem(def), WorkerCpus(2));
+  auto world = MakeWorld(MakeItem(def), WorkerCpus(2));
+  world->graph.static_shape.assign(world->graph.num_tensors(), true);
+  return world;
 }
 
 // A plan's JSON with the two workers as devices.

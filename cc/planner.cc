@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cc/celeritas.h"
+#include "cc/fusion.h"
 #include "cc/partition.h"
 #include "cc/policy.h"
 #include "cc/search.h"
@@ -179,11 +180,10 @@ void SearchOn(const Problem& problem, const Options& options, const std::vector<
 }
 
 // Takes the best plan if it is worth it.
-void Decide(const Options& options, const std::vector<int32_t>& priority, bool late,
-            Proposals proposals, Choice& choice) {
+void Decide(const Options& options, const std::vector<int32_t>& priority, Proposals proposals,
+            Choice& choice) {
   if (proposals.source.empty()) {
-    choice.reason = late ? "optimize_timeout_ms was over before any planner made a proposal"
-                         : "no planner made a proposal";
+    choice.reason = "no planner made a proposal";
     return;
   }
   Start& best = proposals.all[proposals.best];
@@ -203,6 +203,64 @@ void Decide(const Options& options, const std::vector<int32_t>& priority, bool l
         Milliseconds(best.estimate->step_us), " a step, the incoming graph at ",
         Milliseconds(choice.incoming.step_us), ": no gain above ", options.margin * 100, "%");
   }
+}
+
+// Places and orders. Where the incoming graph stays, it stays the choice.
+absl::Status PlaceAndOrder(const Problem& problem, const Options& options, uint64_t deadline_us,
+                           Simulator& simulator, Choice& choice) {
+  if (options.keep_default && choice.incoming.feasible &&
+      choice.bound.us() >= NeededUs(choice, options)) {
+    choice.reason =
+        absl::StrCat("the incoming graph is predicted at ", Milliseconds(choice.incoming.step_us),
+                     " a step, and no placement can be below ", Milliseconds(choice.bound.us()));
+    return absl::OkStatus();
+  }
+  std::vector<int32_t> priority;
+  if (absl::c_linear_search(options.tasks, "scheduling")) {
+    priority = CriticalPathPriorities(problem);
+  }
+  Proposals proposals;
+  const absl::Status proposed =
+      ProposeAll(problem, options, priority, deadline_us, simulator, proposals, choice);
+  if (!proposed.ok()) return proposed;
+  if (proposals.source.empty() && Late(deadline_us)) {
+    return absl::DeadlineExceededError("planning took longer than optimize_timeout_ms");
+  }
+  SearchOn(problem, options, priority, deadline_us, simulator, proposals, choice);
+  Decide(options, priority, std::move(proposals), choice);
+  return absl::OkStatus();
+}
+
+// Fuses what the placement has on one device: each scope is a candidate.
+void FuseOn(const Problem& problem, const Options& options, uint64_t deadline_us,
+            Simulator& simulator, Choice& choice) {
+  const double apart_us = choice.predicted.step_us;
+  for (const FusionScope scope : {FusionScope::kLight, FusionScope::kAll}) {
+    if (Late(deadline_us)) return;
+    const FusionOptions fusing{scope, static_cast<double>(options.expected_steps)};
+    std::vector<int32_t> fusion = Fuse(problem, choice.plan.device, fusing);
+    CandidateResult result{scope == FusionScope::kLight ? "fusion_light" : "fusion_all", 1};
+    const Clusters clusters =
+        MakeClusters(*problem.graph, *problem.devices, choice.plan.device, fusion);
+    simulator.SetClusters(&clusters);
+    const StepEstimate estimate = simulator.Run(choice.plan.device, choice.plan.priority);
+    simulator.SetClusters(nullptr);
+    result.step_us = estimate.step_us;
+    result.feasible = estimate.feasible;
+    choice.candidates.push_back(result);
+    const double needed_us = (1 - options.margin) * apart_us;
+    if (!estimate.feasible || estimate.step_us >= choice.predicted.step_us ||
+        (options.keep_default && estimate.step_us > needed_us)) {
+      continue;
+    }
+    choice.plan.fusion = std::move(fusion);
+    choice.predicted = estimate;
+  }
+  if (choice.plan.fusion.empty()) return;
+  choice.reason = absl::StrCat(choice.reason, choice.reason.empty() ? "" : "; ", "with clusters ",
+                               Milliseconds(choice.predicted.step_us), " a step");
+  choice.plan.source = choice.applied ? absl::StrCat(choice.plan.source, "+fusion") : "fusion";
+  choice.applied = true;
 }
 
 }  // namespace
@@ -251,23 +309,12 @@ absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options,
     if (!taken.ok()) return taken;
     return choice;
   }
-  if (options.keep_default && choice.incoming.feasible &&
-      choice.bound.us() >= NeededUs(choice, options)) {
-    choice.reason =
-        absl::StrCat("the incoming graph is predicted at ", Milliseconds(choice.incoming.step_us),
-                     " a step, and no placement can be below ", Milliseconds(choice.bound.us()));
-    return choice;
+  const auto decides = [&](const char* task) { return absl::c_linear_search(options.tasks, task); };
+  if (decides("placement") || decides("scheduling")) {
+    const absl::Status placed = PlaceAndOrder(problem, options, deadline_us, simulator, choice);
+    if (!placed.ok()) return placed;
   }
-  std::vector<int32_t> priority;
-  if (absl::c_linear_search(options.tasks, "scheduling")) {
-    priority = CriticalPathPriorities(problem);
-  }
-  Proposals proposals;
-  const absl::Status proposed =
-      ProposeAll(problem, options, priority, deadline_us, simulator, proposals, choice);
-  if (!proposed.ok()) return proposed;
-  SearchOn(problem, options, priority, deadline_us, simulator, proposals, choice);
-  Decide(options, priority, Late(deadline_us), std::move(proposals), choice);
+  if (decides("fusion")) FuseOn(problem, options, deadline_us, simulator, choice);
   return choice;
 }
 

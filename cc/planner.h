@@ -58,9 +58,9 @@ struct Choice {
   std::vector<CandidateResult> candidates;
 };
 
-// Deadline in microseconds since the epoch, 0 = none; past it the best so far is taken. A policy
-// that was asked for by name and is missing or broken is an error; the shipped one, where absent,
-// is passed over.
+// Deadline in microseconds since the epoch, 0 = none; past it the best so far is taken, or the
+// choice fails with DeadlineExceeded where there is none yet. A policy that was asked for by name
+// and is missing or broken is an error; the shipped one, where absent, is passed over.
 absl::StatusOr<Choice> Choose(const Problem& problem, const Options& options, uint64_t deadline_us);
 
 }  // namespace grappler_go

@@ -12,6 +12,7 @@ from grappler_go import _library, _tf_private
 OPTION_TYPES: dict[str, type] = {
     "candidates": str,
     "costs": str,
+    "expected_steps": int,
     "fail_on_error": bool,
     "keep_default": bool,
     "margin": float,
@@ -115,7 +116,9 @@ def enable(**options: Any) -> None:
         save_graphs: beside each report goes the graph it is about, a GraphDef (False).
         plan: file of a plan, as a report has it, to apply as it is to the graph that it was made
           for; other graphs stay as they are.
-        tasks: what is decided: "placement,scheduling" (the default) or "placement".
+        tasks: what is decided, out of placement, scheduling and fusion, comma-separated or a list
+          ("placement,scheduling"). Fusion groups ops into XLA clusters, on one device too.
+        expected_steps: how often a graph will run, for clusters to pay for their compilation (1000).
         fail_on_error: raise instead of leaving the graph as it was with one warning (False).
 
     Raises:

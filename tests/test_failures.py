@@ -260,7 +260,8 @@ def test_report_directory_that_cannot_be_made(tmp_path, capfd):
         ("search", -2, "option 'search'"),
         ("seed", -1, "option 'seed'"),
         ("optimize_timeout_ms", -1, "option 'optimize_timeout_ms'"),
-        ("tasks", "fusion", "option 'tasks' is 'fusion'"),
+        ("tasks", "growing", "option 'tasks' is 'growing'"),
+        ("expected_steps", 0, "option 'expected_steps'"),
     ],
 )
 def test_option_out_of_range(capfd, name, value, cause):

@@ -27,6 +27,7 @@ _GOLDEN = [
 _GOLDEN_OPTIONS = {
     "candidates": str,
     "costs": str,
+    "expected_steps": int,
     "fail_on_error": bool,
     "keep_default": bool,
     "margin": float,
