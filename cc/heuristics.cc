@@ -187,6 +187,9 @@ Placement EarliestTaskFirst(const Problem& problem, double transfer_weight) {
 
 namespace {
 
+// Levels of priority that a schedule distinguishes.
+constexpr int kPriorityLevels = 20;
+
 // Mean over the legal devices.
 double MeanUs(const Problem& p, int node) {
   double us = 0;
@@ -217,6 +220,16 @@ std::pair<double, double> MeanTransfer(const std::vector<int>& among, const Devi
 }
 
 }  // namespace
+
+std::vector<int32_t> CriticalPathPriorities(const Problem& problem) {
+  const std::vector<double> rank = UpwardRank(problem);
+  const double longest = rank.empty() ? 0 : *std::max_element(rank.begin(), rank.end());
+  std::vector<int32_t> priority(rank.size(), 0);
+  for (size_t i = 0; i < rank.size() && longest > 0; ++i) {
+    priority[i] = static_cast<int32_t>(rank[i] / longest * (kPriorityLevels - 1));
+  }
+  return priority;
+}
 
 std::vector<int> ComputeDevices(const DeviceSet& devices) {
   std::vector<int> gpus, all;

@@ -27,6 +27,10 @@ double FastestUs(const Problem& problem, int node);
 // links: [nodes].
 std::vector<double> UpwardRank(const Problem& problem);
 
+// Priorities by the longest remaining path (UpwardRank), in equal steps of it: [nodes], higher goes
+// first.
+std::vector<int32_t> CriticalPathPriorities(const Problem& problem);
+
 // Each group on `device` where it may run there, where it came from elsewhere.
 Placement SingleDevice(const Problem& problem, int device);
 

@@ -286,6 +286,17 @@ class BlocksOp : public GraphOp {
   }
 };
 
+class PrioritiesOp : public GraphOp {
+ public:
+  using GraphOp::GraphOp;
+
+ protected:
+  absl::Status Compute(OpKernelContext* context, const OpenGraph& open) override {
+    return SetOutput(context, 0, TensorShape({open.problem().graph->num_nodes()}),
+                     CriticalPathPriorities(open.problem()));
+  }
+};
+
 class FeatureTableOp : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -597,6 +608,11 @@ REGISTER_OP("GrapplerGoBlocks")
     .Output("blocks: int32")
     .SetIsStateful()
     .SetShapeFn(shape_inference::UnknownShape);
+REGISTER_OP("GrapplerGoPriorities")
+    .Input("graph: resource")
+    .Output("priorities: int32")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::UnknownShape);
 REGISTER_OP("GrapplerGoFeatureTable")
     .Output("names: string")
     .SetIsStateful()
@@ -672,6 +688,7 @@ using grappler_go::FeatureTableOp;
 using grappler_go::HeuristicOp;
 using grappler_go::InfoOp;
 using grappler_go::OpenOp;
+using grappler_go::PrioritiesOp;
 using grappler_go::RegisteredOptimizersOp;
 using grappler_go::RepairOp;
 using grappler_go::SimulateOp;
@@ -681,6 +698,7 @@ REGISTER_KERNEL_BUILDER(Name("GrapplerGoInfo").Device(DEVICE_CPU), InfoOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatures").Device(DEVICE_CPU), FeaturesOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoDataflow").Device(DEVICE_CPU), DataflowOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoBlocks").Device(DEVICE_CPU), BlocksOp);
+REGISTER_KERNEL_BUILDER(Name("GrapplerGoPriorities").Device(DEVICE_CPU), PrioritiesOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoFeatureTable").Device(DEVICE_CPU), FeatureTableOp);
 REGISTER_KERNEL_BUILDER(Name("GrapplerGoRegisteredOptimizers").Device(DEVICE_CPU),
                         RegisteredOptimizersOp);

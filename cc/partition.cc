@@ -16,6 +16,8 @@ constexpr size_t kRunLevelRatio = 2;
 constexpr double kTolerances[] = {0.03, 0.15, 0.5, 1};
 // And above its share of the memory, where that is short.
 constexpr double kMemoryTolerance = 0.1;
+// A scope counts as a layer from this share of a device's share on.
+constexpr double kHeavyScope = 0.2;
 // Memory is short where all that ops keep and put out would fill this share of the devices.
 constexpr double kShortMemory = 0.5;
 constexpr int kMaxPasses = 8;
@@ -275,6 +277,28 @@ Placement Dealt(const Problem& problem, std::vector<Share> shares,
   return placement;
 }
 
+// The scopes of the ops' names, such as layers, that are heavy but no heavier than a device's share
+// and a tolerance, each op in one: the heaviest first. `scopes` may overlap.
+std::vector<std::vector<int32_t>> HeavyScopes(const std::vector<std::vector<int32_t>>& scopes,
+                                              const Weights& weights, double share_us,
+                                              double tolerance) {
+  std::vector<bool> taken(weights.us.size(), false);
+  std::vector<std::vector<int32_t>> heavy;
+  for (const std::vector<int32_t>& scope : scopes) {
+    double us = 0;
+    std::vector<int32_t> rest;
+    for (const int32_t g : scope) {
+      if (taken[g]) continue;
+      rest.push_back(g);
+      us += weights.us[g];
+    }
+    if (us < kHeavyScope * share_us || us > (1 + tolerance) * share_us) continue;
+    for (const int32_t g : rest) taken[g] = true;
+    heavy.push_back(std::move(rest));
+  }
+  return heavy;
+}
+
 // How much memory counts against compute in the first cut.
 std::vector<double> MemoryShares(const Weights& weights) {
   if (weights.bytes.empty()) return {0.0};
@@ -327,6 +351,19 @@ std::vector<Placement> Partitions(const Problem& problem, const BlockLevels& lev
           placements.push_back(partitioner.Refined(coarse, tolerance, start));
         }
       }
+    }
+  }
+  // Layers, as an expert would place them: a device each, the rest where it is pulled.
+  if (coarse_levels.empty()) return placements;
+  const double share_us = std::accumulate(weights.us.begin(), weights.us.end(), 0.0) /
+                          static_cast<double>(devices.size());
+  for (const double tolerance : kTolerances) {
+    const auto layers = HeavyScopes(levels.back(), weights, share_us, tolerance);
+    if (layers.size() < 2) continue;
+    const std::vector<Share> shares = Shares(problem, layers, weights, 0);
+    for (const Placement& start :
+         {RunsOf(problem, shares, devices), Dealt(problem, shares, devices)}) {
+      placements.push_back(partitioner.Refined(coarse_levels.back(), tolerance, start));
     }
   }
   return placements;

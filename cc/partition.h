@@ -18,7 +18,8 @@ std::vector<Placement> SpreadRuns(const Problem& problem, const BlockLevels& lev
 // Multilevel partitions (after Karypis and Kumar 1998): from a first cut of a coarse level, blocks
 // go from level to finer level where most of their traffic is, as long as no device gets more than
 // its share of compute and a tolerance; and of memory, where that may be short. First cuts are
-// runs, and blocks dealt out by weight. One for each of several tolerances and coarse levels.
+// runs, blocks dealt out by weight, and layers by the ops' names. One for each of several
+// tolerances and coarse levels.
 std::vector<Placement> Partitions(const Problem& problem, const BlockLevels& levels);
 
 }  // namespace grappler_go

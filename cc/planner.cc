@@ -20,8 +20,6 @@ namespace {
 // How shy of transfers the list schedulers are tried: the schedule that they build is finer than
 // what executes.
 constexpr double kTransferWeights[] = {1, 2, 4, 8};
-// Levels of priority that a schedule distinguishes.
-constexpr int kPriorityLevels = 20;
 // Simulated ops that the search may spend by default: a few seconds.
 constexpr int64_t kSearchOps = 12'000'000;
 constexpr int kMaxSearchEvaluations = 20000;
@@ -60,17 +58,6 @@ absl::StatusOr<std::vector<Placement>> Propose(const std::string& source, const 
     }
   }
   return placements;
-}
-
-// Priorities by the longest remaining path, in equal steps of it.
-std::vector<int32_t> CriticalPathPriorities(const Problem& problem) {
-  const std::vector<double> rank = UpwardRank(problem);
-  const double longest = rank.empty() ? 0 : *absl::c_max_element(rank);
-  std::vector<int32_t> priority(rank.size(), 0);
-  for (size_t i = 0; i < rank.size() && longest > 0; ++i) {
-    priority[i] = static_cast<int32_t>(rank[i] / longest * (kPriorityLevels - 1));
-  }
-  return priority;
 }
 
 int SearchEvaluations(const Problem& problem, const Options& options) {

@@ -207,6 +207,11 @@ class OpGraph:
         with tf.init_scope():
             return self._ops.grappler_go_blocks(self._handle).numpy()
 
+    def priorities(self) -> np.ndarray:
+        """The priorities that the pass orders ops by, the longest remaining path first, i32 [N]."""
+        with tf.init_scope():
+            return self._ops.grappler_go_priorities(self._handle).numpy()
+
     def heuristic(self, name: str, *, seed: int = 0, transfer_weight: float = 1.0) -> np.ndarray:
         """The placement of a heuristic, i32 [N] device indices.
 

@@ -14,15 +14,10 @@ HEURISTICS = ("critical_path", "m_etf", "heft", "celeritas", "m_topo", "single_d
 _WEIGHTS = 4  # Transfer weights that the four list schedulers are tried with.
 
 
-def schedule(graph: grappler_go.OpGraph) -> np.ndarray:
-    """Returns the priorities by the longest remaining path that the pass itself writes, i32 [N]."""
-    return _choose(graph, candidates="critical_path", search=0, tasks="placement,scheduling")[1]
-
-
 def go_policy(task: Task, budget: int, seed: int) -> Found:
     """The policy alone: the best of 16 placements drawn from it."""
     samples = min(SAMPLES, budget)
-    placement, _, tried = _choose(
+    placement, tried = _choose(
         task.graph,
         candidates="policy",
         samples=samples,
@@ -40,7 +35,7 @@ def go(task: Task, budget: int, seed: int) -> Found:
     """
     candidates = ",".join(("policy", *HEURISTICS))
     proposals = SAMPLES + 4 * _WEIGHTS + 1 + task.graph.num_devices
-    placement, _, tried = _choose(
+    placement, tried = _choose(
         task.graph,
         candidates=candidates,
         samples=SAMPLES,
@@ -70,12 +65,11 @@ def _found(task: Task, placement: np.ndarray, tried: int) -> Found:
 
 def _choose(
     graph: grappler_go.OpGraph, *, keep_default: bool = False, **options: object
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Returns the placement and priorities that the pass would take, and how many it tried."""
+) -> tuple[np.ndarray, int]:
+    """Returns the placement that the pass would take, and how many it tried."""
     report = json.loads(graph.choose(keep_default=keep_default, **options))
     nodes = report["nodes"]
     return (
         np.asarray([node["device"] for node in nodes], np.int32),
-        np.asarray([node["priority"] for node in nodes], np.int32),
         sum(candidate["tried"] for candidate in report["candidates"]),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 import grappler_go
-from go_bench import fingerprint, methods, methods_go
+from go_bench import fingerprint, methods
 from go_bench.baselines.method import Task
 from go_bench.rows import Row
 from go_bench.runner import Replayed, Settings
@@ -57,7 +57,7 @@ class MsrFiddleSuite:
         read = inputs.read(case)
         graph = _open(case, read)
         human = _human(pathlib.Path(case), read, graph)
-        task = Task(graph=graph, priority=methods_go.schedule(graph), human=human)
+        task = Task(graph=graph, priority=graph.priorities(), human=human)
         names = [
             name
             for name in placement.method_names(settings)

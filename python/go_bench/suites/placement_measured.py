@@ -10,7 +10,7 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import grappler_go
-from go_bench import allocator, capture, fingerprint, measure, methods, methods_go, stored_plan
+from go_bench import allocator, capture, fingerprint, measure, methods, stored_plan
 from go_bench.attached import Attached, attach
 from go_bench.baselines.method import Task
 from go_bench.capture import PlannedStep
@@ -85,7 +85,7 @@ def _run(suite: str, case: str, settings: Settings, attached: Attached) -> Itera
         )
         task = Task(
             graph=graph,
-            priority=methods_go.schedule(graph),
+            priority=graph.priorities(),
             layer_of=workload.layer_of,
             layers=workload.layers,
             margin=_MARGIN,

@@ -6,7 +6,7 @@ import dataclasses
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 
-from go_bench import fingerprint, methods_go
+from go_bench import fingerprint
 from go_bench.baselines.method import Task
 from go_bench.rows import Row
 from go_bench.runner import Replayed, Settings, check_names
@@ -47,7 +47,7 @@ class PlacementSimulatedSuite:
         graph = open_on_paper(workload, device_profiles.load(spec))
         task = Task(
             graph=graph,
-            priority=methods_go.schedule(graph),
+            priority=graph.priorities(),
             layer_of=workload.layer_of,
             layers=workload.layers,
         )
