@@ -8,6 +8,7 @@
 #include "cc/cost_graph.h"
 #include "cc/json.h"
 #include "cc/op_key.h"
+#include "cc/trip_count.h"
 
 namespace grappler_go {
 namespace {
@@ -168,6 +169,7 @@ std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
       if (devices.device(d).type == measured->device_type) reference = d;
     }
   }
+  const std::vector<double> runs = RunsPerStep(graph);
   std::vector<Known> known(graph.num_nodes());
   absl::flat_hash_map<absl::string_view, std::vector<double>> ratios;
   if (reference >= 0) {
@@ -175,7 +177,9 @@ std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
     for (int i = 0; i < graph.num_nodes(); ++i) {
       known[i] = Find(graph, i, *measured, families);
       if (known[i].source == CostSource::kAnalytical) continue;
-      ratios[graph.op(i)].push_back(known[i].us /
+      const double count = known[i].source == CostSource::kMeasured ? runs[i] : 1;
+      if (count == 0) continue;
+      ratios[graph.op(i)].push_back(known[i].us / count /
                                     AnalyticalUs(graph.work[i], devices.device(reference)));
     }
   }
@@ -185,6 +189,8 @@ std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
     if (IsFree(graph, i)) continue;
     double factor = 1;
     CostSource source = known[i].source;
+    // What was measured under the op's own name are all its runs in a step.
+    const double count = source == CostSource::kMeasured ? 1 : runs[i];
     if (source != CostSource::kAnalytical) {
       factor = known[i].us / AnalyticalUs(graph.work[i], devices.device(reference));
     } else if (const auto it = scale.find(graph.op(i)); it != scale.end()) {
@@ -192,7 +198,7 @@ std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
       source = CostSource::kScaled;
     }
     for (int d = 0; d < num_devices; ++d) {
-      double us = factor * AnalyticalUs(graph.work[i], devices.device(d));
+      double us = count * factor * AnalyticalUs(graph.work[i], devices.device(d));
       if (DeclaredUs(*graph.nodes[i], devices.device(d).type, &us)) source = CostSource::kMeasured;
       times[static_cast<size_t>(i) * num_devices + d] = static_cast<float>(us);
     }

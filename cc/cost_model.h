@@ -43,7 +43,8 @@ double AnalyticalUs(const Work& work, const Device& device);
 // Measured where `measured` has the op by its name; else cached by its key; else interpolated
 // between cached sizes of its family; else analytical, scaled by the median of measured to
 // analytical times among ops of the same type. Devices of another type than was measured get the
-// analytical ratio to it. `measured` may be null. Fills `sources`, by node, unless it is null.
+// analytical ratio to it. What is not measured by its name counts as often as its loop runs
+// (trip_count.h). `measured` may be null. Fills `sources`, by node, unless it is null.
 std::vector<float> OpTimes(const OpGraph& graph, const DeviceSet& devices,
                            const MeasuredCosts* measured,
                            std::vector<CostSource>* sources = nullptr);

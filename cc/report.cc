@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cc/critical_chain.h"
 #include "cc/json.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/path.h"
@@ -77,6 +78,11 @@ std::string ReportJson(const Problem& problem, const Choice& choice,
         choice.plan.fusion_of(i), choice.plan.priority_of(i),
         JsonQuote(RuleName(problem.legality->rule[i])), problem.legality->incoming[i],
         after.start_us[i], after.end_us[i], before.start_us[i], before.end_us[i]);
+  });
+  const std::vector<ChainLink> chain = CriticalChain(problem, choice.plan.device, after);
+  out += ",\n\"critical_path\":";
+  AppendList(static_cast<int>(chain.size()), out, [&](int k) {
+    absl::StrAppendFormat(&out, "{\"node\":%d,\"us\":%.3f}", chain[k].node, chain[k].us);
   });
   out += ",\n\"transfers\":";
   AppendList(static_cast<int>(after.transfers.size()), out, [&](int t) {

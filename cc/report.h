@@ -16,6 +16,7 @@ namespace grappler_go {
 //  "devices": [name], "ops_per_device": [count], "peak_bytes": [bytes], "candidates": [{"source",
 //  "tried", "step_us", "feasible"}], "nodes": [{"name", "op", "device", "fusion", "priority",
 //  "rule", "incoming_device", "start_us", "end_us", "incoming_start_us", "incoming_end_us"}],
+//  "critical_path": [{"node", "us"}], from the step's end to its start (see critical_chain.h),
 //  "transfers": [{"name", "source", "target", "bytes", "start_us", "end_us"}]}; nodes in
 //  topological order, devices as indices, times simulated.
 std::string ReportJson(const Problem& problem, const Choice& choice,

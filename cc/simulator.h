@@ -4,7 +4,8 @@
 // come first served, as in TensorFlow's executor, or by priority. Ops of no time run at once. A
 // tensor goes once to each device that reads it; links carry one tensor at a time in each
 // direction; copying takes the cores from the ops at both ends. A cluster of fused ops runs as one.
-// Known weakness: a loop's ops run once, for as long as all their iterations take.
+// Known weakness: a loop's ops run once each, for as long as all their iterations take
+// (trip_count.h).
 #ifndef GRAPPLER_GO_CC_SIMULATOR_H_
 #define GRAPPLER_GO_CC_SIMULATOR_H_
 

@@ -118,7 +118,7 @@ def enable(**options: Any) -> None:
           for; other graphs stay as they are.
         tasks: what is decided, out of placement, scheduling and fusion, comma-separated or a list
           ("placement,scheduling"). Fusion groups ops into XLA clusters, on one device too.
-        expected_steps: how often a graph will run, for clusters to pay for their compilation (1000).
+        expected_steps: how often a graph will run, for clusters to pay for their compiling (1000).
         fail_on_error: raise instead of leaving the graph as it was with one warning (False).
 
     Raises:
