@@ -16,8 +16,10 @@ from grappler_go import _library
 _library.check_tensorflow_version(_tf.__version__)
 
 # ruff: noqa: E402
+from grappler_go.baking import bake
 from grappler_go.cluster import ClusterError, LocalCluster, local_cluster
 from grappler_go.config import disable, enable, is_enabled, rewriter_config, session_config
+from grappler_go.explanations import Explanation, explain
 from grappler_go.op_graph import Dataflow, OpGraph, Simulation, feature_table
 from grappler_go.plans import Plan, apply, plan
 
@@ -26,13 +28,16 @@ __version__ = "0.1.0"
 __all__ = [
     "ClusterError",
     "Dataflow",
+    "Explanation",
     "LocalCluster",
     "OpGraph",
     "Plan",
     "Simulation",
     "apply",
+    "bake",
     "disable",
     "enable",
+    "explain",
     "feature_table",
     "is_enabled",
     "local_cluster",

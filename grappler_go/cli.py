@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from grappler_go.commands import doctor, plan
+from grappler_go.commands import bake, doctor, explain, plan
 from grappler_go.errors import BadInput
 
 EXIT_BAD_INPUT = 2
@@ -40,12 +40,14 @@ EXTENSIONS = (
         {"bench": "measure placements against other methods"},
     ),
     Extension(
+        "go_bench.finetune_commands",
+        "bench",
+        {"finetune": "fit a plan to one model by measuring it on the attached devices"},
+    ),
+    Extension(
         "go_train.commands",
         "train",
-        {
-            "pretrain": "train a policy on many graphs",
-            "finetune": "fit a policy to one graph",
-        },
+        {"pretrain": "train a policy on many graphs"},
     ),
 )
 
@@ -72,6 +74,8 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     plan.add_commands(commands)
+    explain.add_commands(commands)
+    bake.add_commands(commands)
     doctor.add_commands(commands)
     wanted = next((argument for argument in argv if not argument.startswith("-")), None)
     for extension in EXTENSIONS:

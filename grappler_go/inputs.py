@@ -19,7 +19,16 @@ from grappler_go.errors import BadInput, plain
 from grappler_go.graph_input import GraphInput
 from grappler_go.profiled_graph import read_split
 
-__all__ = ["SIGNATURE", "GraphInput", "check_devices", "read", "read_split"]
+__all__ = [
+    "SIGNATURE",
+    "GraphInput",
+    "call",
+    "check_devices",
+    "read",
+    "read_saved_model",
+    "read_split",
+    "serving_graph",
+]
 
 SIGNATURE = "serving_default"
 
@@ -96,12 +105,38 @@ def _parse(data: bytes, is_text: bool, proto: message.Message) -> bool:
     return True
 
 
-def _read_saved_model(directory: pathlib.Path, signature: str) -> GraphInput:
+def read_saved_model(directory: str | os.PathLike[str]) -> saved_model_pb2.SavedModel:
+    """Reads what a SavedModel directory says of its graphs.
+
+    Raises:
+      BadInput: it is no SavedModel.
+    """
     model = saved_model_pb2.SavedModel()
-    binary, text = directory / "saved_model.pb", directory / "saved_model.pbtxt"
-    path = text if text.exists() and not binary.exists() else binary
-    if not _parse(files.read_bytes(path), path == text, model):
+    path = _saved_model_file(directory)
+    if not _parse(files.read_bytes(path), path.suffix == ".pbtxt", model):
         raise BadInput(f"{path}: not a SavedModel")
+    return model
+
+
+def serving_graph(
+    directory: str | os.PathLike[str], model: saved_model_pb2.SavedModel
+) -> meta_graph_pb2.MetaGraphDef:
+    """The graph of a SavedModel that is for serving, or its only one.
+
+    Raises:
+      BadInput: there are several others.
+    """
+    return _serving(_saved_model_file(directory), model)
+
+
+def _saved_model_file(directory: str | os.PathLike[str]) -> pathlib.Path:
+    binary = pathlib.Path(directory) / "saved_model.pb"
+    text = binary.with_suffix(".pbtxt")
+    return text if text.exists() and not binary.exists() else binary
+
+
+def _read_saved_model(directory: pathlib.Path, signature: str) -> GraphInput:
+    path, model = _saved_model_file(directory), read_saved_model(directory)
     meta_graph = _serving(path, model)
     signatures = meta_graph.signature_def
     if signature not in signatures:
@@ -183,12 +218,30 @@ def _op(tensor: str) -> str:
     return tensor.partition(":")[0]
 
 
+def call(source: str, module_name: str, function_name: str) -> Any:
+    """Returns what a user's function returns, called without arguments.
+
+    Raises:
+      BadInput: whatever it raises, in words.
+    """
+    try:
+        return _attribute(module_name, function_name)()
+    # Whatever the function raises.
+    except Exception as error:
+        raise BadInput(f"{source}: {plain(f'{type(error).__name__}: {error}')}") from error
+
+
+def _attribute(module_name: str, function_name: str) -> Any:
+    value = _import(module_name)
+    for part in function_name.split("."):
+        value = getattr(value, part)
+    return value
+
+
 def _call(source: str, module_name: str, function_name: str) -> GraphInput:
     """Makes the graph by the user's function; what it raises is the user's to see in words."""
     try:
-        value = _import(module_name)
-        for part in function_name.split("."):
-            value = getattr(value, part)
+        value = _attribute(module_name, function_name)
         is_graph = isinstance(value, tf.Graph | graph_pb2.GraphDef) or _is_traceable(value)
         if not is_graph:
             value = value()

@@ -180,7 +180,7 @@ def test_commands_of_other_packages(monkeypatch, capsys):
     [
         ("bench", "go_bench", "bench"),
         ("pretrain", "go_train", "train"),
-        ("finetune", "go_train", "train"),
+        ("finetune", "go_bench", "bench"),
     ],
 )
 @pytest.mark.parametrize("rest", [[], ["--help"], ["run", "--suite", "x"]])
@@ -188,7 +188,8 @@ def test_a_command_of_an_absent_package_names_the_extra(
     monkeypatch, capsys, command, module, extra, rest
 ):
     monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, f"{module}.commands", raising=False)
+    for part in ("commands", "finetune_commands"):
+        monkeypatch.delitem(sys.modules, f"{module}.{part}", raising=False)
     assert cli.main([command, *rest]) == 2
     output = capsys.readouterr()
     assert output.out == ""

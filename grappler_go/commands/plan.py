@@ -1,18 +1,29 @@
 """`grappler-go plan`: plans a graph for devices that need not be attached."""
 
 import argparse
+import typing
 
 from grappler_go import files
 from grappler_go.errors import BadInput, plain
+
+if typing.TYPE_CHECKING:
+    from grappler_go import plans
 
 
 def add_commands(subparsers: argparse._SubParsersAction) -> None:
     """Adds the command."""
     parser = subparsers.add_parser("plan", help="plan a graph for given devices")
+    add_graph_arguments(parser, "what to plan")
+    parser.add_argument("--out", default="-", help="file for the plan, JSON; - = standard output")
+    parser.set_defaults(run=_run)
+
+
+def add_graph_arguments(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds the arguments that say what is planned, and for which devices."""
     parser.add_argument(
         "graph",
-        help="SavedModel directory; GraphDef or MetaGraphDef, .pb or .pbtxt; module:function; for "
-        "simulated plans also CostGraphDef, .pbtxt, and profiled graphs, .json",
+        help=f"{what}: SavedModel directory; GraphDef or MetaGraphDef, .pb or .pbtxt; "
+        "module:function; simulated also CostGraphDef, .pbtxt, and profiled graphs, .json",
     )
     parser.add_argument(
         "--devices",
@@ -27,11 +38,14 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
         "--profile", default="", help="file with a device profile, JSON, for full device names"
     )
     parser.add_argument("--costs", default="", help="file with measured op costs, JSON")
-    parser.add_argument("--out", default="-", help="file for the plan, JSON; - = standard output")
-    parser.set_defaults(run=_run)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def make_plan(arguments: argparse.Namespace) -> "plans.Plan":
+    """Plans what the arguments of `add_graph_arguments` say.
+
+    Raises:
+      BadInput: the graph or the devices cannot be used.
+    """
     import tensorflow as tf
 
     import grappler_go
@@ -55,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
     inputs.check_devices(graph, devices)
     fetch = tuple(name for name in arguments.fetch.split(",") if name) or graph.fetch
     try:
-        plan = grappler_go.plan(
+        return grappler_go.plan(
             graph.graph_def,
             devices,
             fetch=fetch,
@@ -65,6 +79,10 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     except tf.errors.OpError as error:
         raise BadInput(f"{arguments.graph}: {plain(error.message)}") from error
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    plan = make_plan(arguments)
     if arguments.out == "-":
         print(plan.json, end="")
     else:
