@@ -16,6 +16,7 @@ _PAPER_DEVICES = {
     "wavenet-2x9": 2,
     "wavenet-4x9": 4,
 }
+_TODAY = ("bert", "gpt", "moe", "resnet50", "unet")
 
 
 def _losses(workload, steps):
@@ -30,11 +31,14 @@ def _parameters(workload):
 
 
 def test_the_papers_rows_are_there():
-    assert {name: registry.entry(name).paper_devices for name in registry.names()} == _PAPER_DEVICES
+    devices = {name: registry.entry(name).paper_devices for name in registry.names()}
+    assert devices == {**_PAPER_DEVICES, **dict.fromkeys(_TODAY, 0)}
     assert registry.names("wavenet") == ("wavenet-2x9", "wavenet-4x9")
 
 
-@pytest.mark.parametrize("name", ["gnmt-4", "transformer_xl-2", "wavenet-2x9", "amoebanet"])
+@pytest.mark.parametrize(
+    "name", ["gnmt-4", "transformer_xl-2", "wavenet-2x9", "amoebanet", *_TODAY]
+)
 def test_training_lowers_the_loss_and_repeats_itself(name):
     train = registry.build(name, preset="tiny")
     losses = _losses(train, 4)
@@ -42,12 +46,26 @@ def test_training_lowers_the_loss_and_repeats_itself(name):
     assert _losses(registry.build(name, preset="tiny"), 2) == losses[:2]
     assert set(train.layer_of.values()) == set(range(train.layers))
     forward = registry.build(name, preset="tiny", mode="forward")
-    if name != "amoebanet":  # Which normalises by other moments.
+    if name not in ("amoebanet", "resnet50"):  # Which normalise by other moments.
         assert _losses(forward, 1) == pytest.approx(losses[:1], rel=1e-6)
 
 
 @pytest.mark.parametrize("preset", registry.PRESETS)
-@pytest.mark.parametrize("family", ["rnnlm", "gnmt", "transformer_xl", "wavenet", "amoebanet"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "rnnlm",
+        "gnmt",
+        "transformer_xl",
+        "wavenet",
+        "amoebanet",
+        "bert",
+        "gpt",
+        "moe",
+        "resnet",
+        "unet",
+    ],
+)
 def test_presets_name_the_builders_arguments(family, preset):
     row = registry.entry(registry.names(family)[0])
     assert set(row.presets[preset]) <= set(row.build.__kwdefaults__)
@@ -141,3 +159,60 @@ def test_variables_do_not_depend_on_the_graph():
         second = variables.uniform("w", [4], 1.0)
         session.run(second.initializer)
         np.testing.assert_array_equal(session.run(second), value)
+
+
+def _transformer_layer(d, ff):
+    """Four projections, two dense layers, two normalisations."""
+    return 4 * (d * d + d) + (d * ff + ff) + (ff * d + d) + 4 * d
+
+
+def test_bert_parameters():
+    d, ff, v, t, layers = 16, 32, 50, 8, 2
+    embedding = v * d + t * d + 2 * d + 2 * d
+    head = (d * d + d) + 2 * d + v
+    assert _parameters(registry.build("bert", preset="tiny")) == (
+        embedding + layers * _transformer_layer(d, ff) + head
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    # BERT base is given as 110 with 512 positions and the pooler, GPT-2 small as 124, ResNet-50 as
+    # 25.6, U-Net as 31.0.
+    [("bert", 110 - (512 - 128) * 768e-6 - (768 + 1) * 768e-6 + 0.6), ("gpt", 124.4)],
+)
+def test_published_sizes_of_transformers(name, millions):
+    workload = registry.build(name, preset="paper", mode="forward")
+    assert _parameters(workload) / 1e6 == pytest.approx(millions, rel=0.01)
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("resnet50", 25_557_032), ("unet", 31_030_658)])
+def test_published_sizes_of_convolutional_networks(name, parameters):
+    workload = registry.build(name, preset="paper", mode="forward", batch=1)
+    published = {"resnet50": parameters, "unet": parameters}[name]
+    assert _parameters(workload) == published
+
+
+def test_experts():
+    d, ff, experts = 16, 32, 2
+    dense = _parameters(registry.build("gpt", preset="tiny"))
+    feed_forward = (d * ff + ff) + (ff * d + d)
+    assert _parameters(registry.build("moe", preset="tiny")) == (
+        dense + (experts - 1) * feed_forward + d * experts
+    )
+
+
+def test_an_expert_takes_no_more_than_it_has_room_for():
+    workload = registry.build("moe", preset="tiny", mode="forward")
+    with v1.Session(graph=workload.graph) as session:
+        session.run(workload.init_op)
+        places = [
+            op.outputs[0]
+            for op in workload.graph.get_operations()
+            if op.type == "Mul" and op.name.endswith("/places")
+        ]
+        assert places
+        for taken in session.run(places):
+            # Each place holds one token at most, each token has one place at most.
+            assert taken.sum(axis=0).max() <= 1
+            assert taken.sum(axis=(1, 2)).max() <= 1

@@ -51,6 +51,12 @@ def add_commands(subparsers: argparse._SubParsersAction) -> None:
     report.add_argument("--baseline", help="method to compare with; default: tf_default")
     report.add_argument("--out", required=True, type=pathlib.Path, help="directory for the files")
     report.set_defaults(run=_report)
+    workloads = commands.add_parser(
+        "workloads", help="count the workloads' ops and parameters, in Markdown"
+    )
+    workloads.add_argument("--preset", default="cpu", help="tiny, cpu or paper")
+    workloads.add_argument("--workloads", default="", help="names, comma-separated; default: all")
+    workloads.set_defaults(run=_workloads)
     commands.add_parser("list", help="list the suites").set_defaults(run=_list)
 
 
@@ -144,6 +150,22 @@ def _report(arguments: argparse.Namespace) -> int:
         suite, found, arguments.out, source=str(arguments.rows), baseline=arguments.baseline
     ):
         print(path)
+    return 0
+
+
+def _workloads(arguments: argparse.Namespace) -> int:
+    import tqdm
+
+    from go_bench import summary_text, workload_table
+    from go_bench.runner import check_names
+    from go_bench.workloads import registry
+
+    names = _names(arguments.workloads)
+    check_names("--workloads", names, registry.names())
+    check_names("--preset", (arguments.preset,), registry.PRESETS)
+    bar = tqdm.tqdm(names or registry.names(), unit="workload", disable=None)
+    counted = workload_table.table(arguments.preset, bar)
+    print(summary_text.to_markdown("Counted", [counted], []), end="")
     return 0
 
 

@@ -68,6 +68,10 @@ def place_all(task: Task, names: Sequence[str], seeds: int, budget: int) -> Iter
 def simulated_row(placed: Placed, graph: grappler_go.OpGraph, **fields: typing.Any) -> Row:
     """Returns the row of a simulated step; `fields` are the row's that the graph does not say."""
     step = simulate(graph, placed.found.placement, placed.priority)
+    why = placed.why_infeasible if step is None else ""
+    # Without words, a row without a time is one that ran out of memory; by how much is beside it.
+    out_of_memory = " needs " in why and "never run" not in why
+    extra = dict(fields.pop("extra", {})) | ({"why": why} if why else {})
     return Row(
         nodes=graph.num_nodes,
         devices=tuple(graph.devices),
@@ -75,13 +79,14 @@ def simulated_row(placed: Placed, graph: grappler_go.OpGraph, **fields: typing.A
         seed=placed.seed,
         step_s=step,
         n=1,
-        failure=placed.why_infeasible if step is None else "",
+        failure="" if out_of_memory else why,
         peak_bytes=peaks(graph, placed.found.placement, placed.priority),
         bound_s=bound_s(graph),
         evaluations=placed.found.evaluations,
         search_s=placed.search_s,
         plan=stored_plan.pack(placed.found.placement, placed.priority),
         curve=tuple((count, 1e-6 * us) for count, us in placed.found.curve if np.isfinite(us)),
+        extra=extra,
         **fields,
     )
 

@@ -6,7 +6,16 @@ import dataclasses
 import typing
 from collections.abc import Callable, Mapping
 
-from go_bench.workloads import amoebanet, gnmt, inception, transformer_xl, wavenet
+from go_bench.workloads import (
+    amoebanet,
+    gnmt,
+    inception,
+    resnet,
+    transformer,
+    transformer_xl,
+    unet,
+    wavenet,
+)
 from go_bench.workloads.rnnlm import PRESETS as RNNLM_PRESETS
 from go_bench.workloads.rnnlm import rnnlm
 from go_bench.workloads.step import Mode
@@ -92,6 +101,12 @@ _ENTRIES: Mapping[str, Entry] = {
         settings={"stacks": 4, "layers_per_stack": 9},
         paper_devices=4,
     ),
+    # What people run today; not in the paper.
+    "bert": Entry(family="bert", build=transformer.bert, presets=transformer.BERT_PRESETS),
+    "gpt": Entry(family="gpt", build=transformer.gpt, presets=transformer.GPT_PRESETS),
+    "moe": Entry(family="moe", build=transformer.moe, presets=transformer.MOE_PRESETS),
+    "resnet50": Entry(family="resnet", build=resnet.resnet50, presets=resnet.PRESETS),
+    "unet": Entry(family="unet", build=unet.unet, presets=unet.PRESETS),
 }
 
 
